@@ -1,0 +1,32 @@
+"""ELMo as a first-class Hugging Face Transformers model."""
+
+from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer
+
+from .configuration_elmo import ElmoConfig
+from .errors import ElmoError
+from .modeling_elmo import ElmoForTokenClassification, ElmoModel, ElmoPreTrainedModel
+from .tokenization_elmo import ElmoTokenizer
+
+
+__version__ = "0.1.0"
+
+# `AutoModel.from_pretrained` finds the classes here ...
+AutoConfig.register(ElmoConfig.model_type, ElmoConfig, exist_ok=True)
+AutoTokenizer.register(ElmoConfig, fast_tokenizer_class=ElmoTokenizer, exist_ok=True)
+AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
+AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification, exist_ok=True)
+
+# ... and what is saved from here carries its code to where this package is not installed
+ElmoConfig.register_for_auto_class()
+ElmoTokenizer.register_for_auto_class()
+ElmoModel.register_for_auto_class("AutoModel")
+ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
+
+__all__ = [
+    "ElmoConfig",
+    "ElmoError",
+    "ElmoForTokenClassification",
+    "ElmoModel",
+    "ElmoPreTrainedModel",
+    "ElmoTokenizer",
+]

@@ -1,0 +1,123 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""ELMo model configuration."""
+
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers.configuration_utils import PreTrainedConfig
+
+
+@strict
+class ElmoConfig(PreTrainedConfig):
+    """Shape of an ELMo bidirectional language model (Peters et al. 2018, section 3).
+
+    The defaults are those of the "original" English release: 93.6 million parameters, vectors 1024 wide.
+
+    Args:
+        vocab_size: Words of the language model's vocabulary, padding (id 0) included.
+        hidden_size: Width `2P` of a word's vector: the forward half, then the backward half, `P` each.
+        intermediate_size: Width `C` of the LSTM's cell. The output is projected from `C` to `P`, unless they are equal.
+        num_hidden_layers: biLSTM layers `L`. A word gets `L + 1` vectors: the token layer counts as layer 0.
+        char_embedding_dim: Width of a character's embedding; 0 for a model that reads words only.
+        char_vocab_size: Rows of the character table, row 0 standing for "no word".
+        max_characters_per_token: Length of a row of `char_ids`; a word has two framing characters less.
+        char_filters: `[width, filters]` of each convolution over the characters.
+        num_highway_layers: Highway layers after the convolutions.
+        hidden_act: Non-linearity after the maximum over a word's characters; the releases use `relu`, lm_1b `tanh`.
+        word_embedding_dim: Width of a word's own embedding; 0 for a model that reads characters only.
+        cell_clip: The cell is kept within plus and minus this value; `None` does not clip.
+        projection_clip: The same for the projected output. Without a projection it has no effect, as in TensorFlow.
+        use_skip_connections: Add the input of each biLSTM layer from the second on to its output.
+        hidden_dropout_prob: Dropout on the input of each biLSTM layer, in training.
+        classifier_dropout: Dropout on the vectors that a task head reads, in training.
+        initializer_range: Standard deviation of newly initialised matrices.
+        use_cache: Return the recurrent state, to be passed on to the next call.
+        pad_token_id: Word id at padding.
+        bos_token_id: Word id of `<S>`.
+        eos_token_id: Word id of `</S>`.
+
+    Raises:
+        ValueError: If a field has the wrong type, or the sizes do not make a model.
+    """
+
+    model_type = "elmo"
+    keys_to_ignore_at_inference = ["state"]
+
+    vocab_size: int = 4
+    hidden_size: int = 1024
+    intermediate_size: int = 4096
+    num_hidden_layers: int = 2
+    char_embedding_dim: int = 16
+    char_vocab_size: int = 262
+    max_characters_per_token: int = 50
+    char_filters: list[list[int]] | tuple[tuple[int, int], ...] = (
+        (1, 32),
+        (2, 32),
+        (3, 64),
+        (4, 128),
+        (5, 256),
+        (6, 512),
+        (7, 1024),
+    )
+    num_highway_layers: int = 2
+    hidden_act: str = "relu"
+    word_embedding_dim: int = 0
+    cell_clip: float | int | None = 3.0
+    projection_clip: float | int | None = 3.0
+    use_skip_connections: bool = True
+    hidden_dropout_prob: float | int = 0.0
+    classifier_dropout: float | int = 0.5
+    initializer_range: float = 0.02
+    use_cache: bool = False
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        # as JSON gives them back, so that a configuration equals its saved copy
+        self.char_filters = [list(pair) for pair in self.char_filters]
+        super().__post_init__(**kwargs)
+
+    @property
+    def char_feature_dim(self) -> int:
+        """Width of a word's features after the convolutions; 0 for a model that reads words only."""
+        if not self.char_embedding_dim:
+            return 0
+        return sum(filters for _, filters in self.char_filters)
+
+    def validate_architecture(self) -> None:
+        """Refuse sizes that do not make a model; runs at construction and before saving.
+
+        Raises:
+            ValueError: If the sizes do not fit together.
+        """
+        if self.hidden_size < 2 or self.hidden_size % 2:
+            raise ValueError(f"`hidden_size` is {self.hidden_size}: it holds two directions, so it must be even.")
+        if not (self.char_embedding_dim or self.word_embedding_dim):
+            raise ValueError("`char_embedding_dim` and `word_embedding_dim` are both 0: the model would read nothing.")
+        for name in ("cell_clip", "projection_clip"):
+            limit = getattr(self, name)
+            if limit is not None and limit <= 0:
+                raise ValueError(f"`{name}` is {limit}: give a positive limit, or None not to clip.")
+        if self.char_embedding_dim:
+            widest = max((width for width, _ in self.char_filters), default=0)
+            if not 0 < widest <= self.max_characters_per_token:
+                raise ValueError(
+                    f"The widest of `char_filters` spans {widest} characters, but `max_characters_per_token` is "
+                    f"{self.max_characters_per_token}."
+                )
+
+
+__all__ = ["ElmoConfig"]

@@ -1,0 +1,513 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""ELMo (Peters et al. 2018, "Deep contextualized word representations") for Transformers.
+
+Read it beside the paper: `ElmoTokenEncoder` spells each word by its characters, `ElmoBiLstmLayer` is one layer of the
+bidirectional language model (section 3.1), `ElmoScalarMix` is equation 1, and `ElmoModel` joins them.
+
+Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `S` characters of a word, `N` words of the
+batch without padding, `D` distinct words among them, `F` filters of all convolutions, `P` width of one direction,
+`H = 2 * P` width of a vector, `C` width of the cell, `L` biLSTM layers.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import ModelOutput, TokenClassifierOutput
+from transformers.modeling_utils import PreTrainedModel
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs, can_return_tuple
+from transformers.utils.output_capturing import capture_outputs
+
+from .configuration_elmo import ElmoConfig
+from .recurrence_elmo import LstmWeights, Packing, fill_up, pack_words, recurrence
+
+
+# one layer's recurrent state: hidden [B, 2, P] and cell [B, 2, C]
+LayerState = tuple[torch.Tensor, torch.Tensor]
+
+# every class of the Hub files: a checkpoint saved from one of them loads as any other
+AUTO_MAP = {
+    "AutoConfig": "configuration_elmo.ElmoConfig",
+    "AutoModel": "modeling_elmo.ElmoModel",
+    "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
+}
+
+# words convolved at once: enough to keep a core busy, few enough to stay in its cache
+WORDS_PER_CONVOLUTION = 256
+
+
+@dataclass
+class ElmoModelOutput(ModelOutput):
+    """What `ElmoModel` returns.
+
+    Attributes:
+        last_hidden_state: `[B, T, H]`, the ELMo vector of each word: the scalar mix of all layers, not the top layer.
+        state: With `use_cache=True`, for each biLSTM layer the hidden state `[B, 2, P]` and the cell state `[B, 2, C]`
+            after the last word that each direction read, to be passed to the next call.
+        hidden_states: With `output_hidden_states=True`, the `L + 1` layers `[B, T, H]`, the token layer first.
+    """
+
+    last_hidden_state: torch.Tensor | None = None
+    state: tuple[LayerState, ...] | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+
+
+@dataclass
+class ElmoTokenClassifierOutput(TokenClassifierOutput):
+    """The loss, logits `[B, T, labels]` and hidden states of any token classifier, and the `state` of `ElmoModel`."""
+
+    state: tuple[LayerState, ...] | None = None
+
+
+class ElmoHighway(nn.Module):
+    """One highway layer (Srivastava et al. 2015): the gate says how much of the transformed input replaces the input."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.transform = nn.Linear(width, width)
+        self.gate = nn.Linear(width, width)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Map `[D, F]` to `[D, F]`."""
+        gate = self.gate(features).sigmoid()
+        return gate * self.transform(features).relu() + (1 - gate) * features
+
+
+class ElmoTokenEncoder(nn.Module):
+    """The context-independent token layer: a word's characters, or its own embedding, or both joined.
+
+    Characters pass through convolutions, a maximum over positions, the non-linearity, highways and a projection.
+    """
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        self.word_embeddings = None
+        # CODEPATH: bilm-tf models trained without a character encoder
+        if config.word_embedding_dim:
+            self.word_embeddings = nn.Embedding(config.vocab_size, config.word_embedding_dim, config.pad_token_id)
+        self.char_embeddings = None
+        # CODEPATH: every English release
+        if config.char_embedding_dim:
+            self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_dim, padding_idx=0)
+            self.activation = ACT2FN[config.hidden_act]
+            self.convolutions = nn.ModuleList(
+                nn.Conv1d(config.char_embedding_dim, filters, kernel_size=width)
+                for width, filters in config.char_filters
+            )
+            self.highways = nn.ModuleList(
+                ElmoHighway(config.char_feature_dim) for _ in range(config.num_highway_layers)
+            )
+        width = config.word_embedding_dim + config.char_feature_dim
+        self.projection = None
+        # CODEPATH: every English release; bilm-tf makes no projection where there is nothing to narrow
+        if width != config.hidden_size // 2:
+            self.projection = nn.Linear(width, config.hidden_size // 2)
+
+    def forward(self, word_ids: torch.Tensor | None, char_ids: torch.Tensor | None) -> torch.Tensor:
+        """Encode words, each distinct one once.
+
+        Args:
+            word_ids: `[N]`; needed with word embeddings.
+            char_ids: `[N, S]`; needed with character embeddings.
+
+        Returns:
+            `[N, P]`.
+        """
+        columns = []
+        if self.word_embeddings is not None:
+            columns.append(word_ids[:, None])
+        if self.char_embeddings is not None:
+            columns.append(char_ids)
+        # [D, 1 and/or S], [N]
+        distinct, which = distinct_rows(torch.cat(columns, dim=1))
+        distinct = fill_up(distinct)
+        features = []
+        if self.word_embeddings is not None:
+            features.append(look_up(self.word_embeddings, distinct[:, 0], "input_ids"))
+        if self.char_embeddings is not None:
+            features.append(self.spell(distinct[:, -char_ids.shape[1] :]))
+        # [D, F]
+        encoded = torch.cat(features, dim=1)
+        if self.projection is not None:
+            # [D, P]
+            encoded = self.projection(encoded)
+        return encoded[which]
+
+    def spell(self, char_ids: torch.Tensor) -> torch.Tensor:
+        """Encode the characters of `D` words, `[D, S]`, as features `[D, F]`, short words over few positions."""
+        length = char_ids.shape[1]
+        widest = max(convolution.kernel_size[0] for convolution in self.convolutions)
+        # A word's row ends in a run of one character. Windows inside the run are all alike: the first of them is enough.
+        run_start = (torch.arange(1, length + 1, device=char_ids.device) * (char_ids != char_ids[:, -1:])).amax(dim=1)
+        # [D], in steps of 4, so that few groups are left
+        positions = ((run_start + widest + 3) // 4 * 4).clamp(max=length)
+        order = positions.argsort(stable=True)
+        sizes, counts = positions.unique(return_counts=True)
+        pieces = [
+            self.convolve(char_ids[fill_up(words), :size])[: len(words)]
+            for size, group in zip(sizes.tolist(), order.split(counts.tolist()), strict=True)
+            for words in group.split(WORDS_PER_CONVOLUTION)
+        ] or [self.convolve(char_ids)]
+        # [D, F], in the order of `char_ids` again
+        features = torch.cat(pieces)[order.argsort()]
+        for highway in self.highways:
+            features = highway(features)
+        return features
+
+    def convolve(self, char_ids: torch.Tensor) -> torch.Tensor:
+        """Convolve the characters of words, `[D, S]`, and keep each filter's maximum, `[D, F]`."""
+        # [D, char_embedding_dim, S]
+        embedded = look_up(self.char_embeddings, char_ids, "char_ids").transpose(1, 2)
+        # the maximum first: the non-linearities are monotonic, and it leaves them less to do
+        maxima = [convolution(embedded).amax(dim=2) for convolution in self.convolutions]
+        return self.activation(torch.cat(maxima, dim=1))
+
+
+def look_up(table: nn.Embedding, ids: torch.Tensor, name: str) -> torch.Tensor:
+    """Embed ids, and say which argument is wrong where the table has no such row."""
+    if ids.numel() and (ids.min() < 0 or ids.max() >= table.num_embeddings):
+        raise ValueError(
+            f"`{name}` goes from {int(ids.min())} to {int(ids.max())} but this model has ids 0 to "
+            f"{table.num_embeddings - 1}: use the tokenizer saved with it."
+        )
+    return table(ids)
+
+
+def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Find the distinct rows of `[N, K]`: `[D, K]`, and for each row its place among them, `[N]`. Exact."""
+    # Sorting one 64-bit key a row is many times faster than sorting rows; the keys are powers of an odd multiplier.
+    factors = torch.full((rows.shape[1],), 6364136223846793005, device=rows.device).cumprod(dim=0)
+    keys, which = torch.unique((rows * factors).sum(dim=1), return_inverse=True)
+    representative = torch.zeros_like(keys).scatter_(0, which, torch.arange(rows.shape[0], device=rows.device))
+    distinct = rows[representative]
+    if not torch.equal(distinct[which], rows):
+        # two different rows share a key
+        distinct, which = torch.unique(rows, dim=0, return_inverse=True)
+    return distinct, which
+
+
+class ElmoBiLstmLayer(GradientCheckpointingLayer):
+    """One layer of the biLM: a forward and a backward LSTM with projection and clipping, which do not see each other."""
+
+    def __init__(self, config: ElmoConfig, layer_idx: int) -> None:
+        super().__init__()
+        width, cell = config.hidden_size // 2, config.intermediate_size
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.input_projections = nn.ModuleList(nn.Linear(width, 4 * cell) for _ in range(2))
+        self.recurrent_weight = nn.Parameter(torch.empty(2, width, 4 * cell))
+        self.output_weight = None
+        # CODEPATH: every English release; bilm-tf makes no projection where the cell is as wide as the output
+        if cell != width:
+            self.output_weight = nn.Parameter(torch.empty(2, cell, width))
+        self.cell_clip = config.cell_clip
+        self.projection_clip = config.projection_clip
+        # CODEPATH: every English release has skip connections; bilm-tf's own test model has none
+        self.skip = config.use_skip_connections and layer_idx > 0
+
+    def forward(
+        self, hidden_states: torch.Tensor, packing: Packing, state: LayerState | None = None
+    ) -> tuple[torch.Tensor, LayerState]:
+        """Read each sentence in both directions.
+
+        Args:
+            hidden_states: `[B, T, H]`, the layer below, zero at padding.
+            packing: Where the words are.
+            state: The hidden state `[B, 2, P]` and the cell state `[B, 2, C]` to start from; zero if absent.
+
+        Returns:
+            `[B, T, H]`, zero at padding, and the state after each direction's last word.
+        """
+        hidden_states = self.dropout(hidden_states)
+        # [B * T, 2, P]
+        halves = hidden_states.reshape(-1, 2, hidden_states.shape[2] // 2)
+        # [2, N + spare, 4 * C]: the input's share of all gates of all steps, in one product a direction
+        inputs = torch.stack(
+            [project(halves[packing.words[way], way]) for way, project in enumerate(self.input_projections)]
+        )
+        # [2, N, P]
+        outputs, (hidden, cell) = recurrence(
+            inputs,
+            packing.steps,
+            self.initial_state(inputs, packing, state),
+            LstmWeights(self.recurrent_weight, self.output_weight, self.cell_clip, self.projection_clip),
+        )
+        ways = torch.arange(2, device=outputs.device)[:, None]
+        # [B, T, H]
+        words = packing.words[:, : outputs.shape[1]]
+        result = outputs.new_zeros(halves.shape).index_put((words, ways), outputs).reshape(hidden_states.shape)
+        if self.skip:
+            result = result + hidden_states
+        back = packing.sentences.argsort()
+        return result, (hidden.transpose(0, 1)[back], cell.transpose(0, 1)[back])
+
+    def initial_state(
+        self, inputs: torch.Tensor, packing: Packing, state: LayerState | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Bring `state` to `[2, B, P]` and `[2, B, C]`, longest sentence first; zeros where it is `None`."""
+        batch_size = packing.sentences.shape[0]
+        _, width, gates = self.recurrent_weight.shape
+        if state is None:
+            return inputs.new_zeros(2, batch_size, width), inputs.new_zeros(2, batch_size, gates // 4)
+        hidden, cell = (part.to(inputs)[packing.sentences].transpose(0, 1) for part in state)
+        return hidden, cell
+
+
+class ElmoScalarMix(nn.Module):
+    """The task's mix of the layers (equation 1): `gamma * sum_j softmax(weights)_j * layer_j`.
+
+    The weights start equal, so that an untrained mix is the mean of the layers.
+    """
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.empty(config.num_hidden_layers + 1))
+        self.gamma = nn.Parameter(torch.empty(1))
+
+    def normalized_weights(self) -> torch.Tensor:
+        """Return the share of each layer, `[L + 1]`, in float32: half precision would round nearly equal weights."""
+        return self.weights.float().softmax(dim=0)
+
+    def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
+        """Mix `L + 1` layers `[B, T, H]` into one `[B, T, H]` in their dtype."""
+        shares = (self.gamma.float() * self.normalized_weights()).to(layers[0].dtype)
+        mixed = shares[0] * layers[0]
+        for share, layer in zip(shares[1:], layers[1:], strict=True):
+            mixed = mixed + share * layer
+        return mixed
+
+
+class ElmoPreTrainedModel(PreTrainedModel):
+    """What all ELMo classes share: initialisation, and saving with everything a reader without this package needs."""
+
+    config_class = ElmoConfig
+    base_model_prefix = "elmo"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["ElmoTokenEncoder", "ElmoBiLstmLayer"]
+    _can_record_outputs = {"hidden_states": ElmoBiLstmLayer}
+
+    @property
+    def dummy_inputs(self) -> dict[str, torch.Tensor]:
+        """One sentence of two words, for code that must call the model with something."""
+        char_ids = torch.zeros(1, 2, self.config.max_characters_per_token, dtype=torch.long, device=self.device)
+        char_ids[:, :, 0] = 1
+        return {"input_ids": torch.ones(1, 2, dtype=torch.long, device=self.device), "char_ids": char_ids}
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, ElmoScalarMix):
+            init.zeros_(module.weights)
+            init.ones_(module.gamma)
+        elif isinstance(module, ElmoBiLstmLayer):
+            init.normal_(module.recurrent_weight, std=self.config.initializer_range)
+            if module.output_weight is not None:
+                init.normal_(module.output_weight, std=self.config.initializer_range)
+            # forget little at first (Jozefowicz et al. 2015), as bilm-tf does by adding 1 at run time
+            for projection in module.input_projections:
+                forget = projection.bias.new_zeros(4, self.config.intermediate_size)
+                forget[1] = 1
+                init.copy_(projection.bias, forget.flatten())
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, **kwargs: Any) -> nn.Embedding:
+        """Give the word vocabulary another size; see `PreTrainedModel.resize_token_embeddings`.
+
+        Without word embeddings only `config.vocab_size` changes: the table of characters has a row for every byte.
+        """
+        # CODEPATH: bilm-tf models trained without a character encoder
+        if self.config.word_embedding_dim:
+            return super().resize_token_embeddings(new_num_tokens, **kwargs)
+        self.config.vocab_size = new_num_tokens or self.config.vocab_size
+        return self.get_input_embeddings()
+
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
+        """Save as any Transformers model, with an `auto_map` of all classes; see `PreTrainedModel.save_pretrained`."""
+        self.config.auto_map = dict(AUTO_MAP)
+        super().save_pretrained(save_directory, **kwargs)
+
+
+class ElmoModel(ElmoPreTrainedModel):
+    """The bidirectional language model without its softmax: from words to `L + 1` layers of vectors, and their mix."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__(config)
+        self.token_encoder = ElmoTokenEncoder(config)
+        self.layers = nn.ModuleList(ElmoBiLstmLayer(config, index) for index in range(config.num_hidden_layers))
+        self.scalar_mix = ElmoScalarMix(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the table that the token layer begins with: of words, or of characters where there is no other."""
+        if self.token_encoder.word_embeddings is not None:
+            return self.token_encoder.word_embeddings
+        return self.token_encoder.char_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace the table that `get_input_embeddings` returns."""
+        if self.token_encoder.word_embeddings is not None:
+            self.token_encoder.word_embeddings = value
+        else:
+            self.token_encoder.char_embeddings = value
+
+    @capture_outputs(tie_last_hidden_states=False)
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        state: tuple[LayerState, ...] | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> ElmoModelOutput:
+        """Embed sentences. Each sentence's vectors depend on nothing but the sentence, and on `state` if given.
+
+        Args:
+            input_ids: `[B, T]`, word ids; read by models with word embeddings only.
+            attention_mask: `[B, T]`, 1 at words, 0 at padding, wherever it is; by default the words are found by
+                their ids. A row of `char_ids` that is all 0 is never a word.
+            char_ids: `[B, T, S]`, character ids with `S = config.max_characters_per_token`, as the tokenizer makes
+                them; read by models with character embeddings.
+            state: What an earlier call with `use_cache=True` returned for as many sentences: each sentence then goes on
+                where the one in its row ended, in both directions. By default each begins afresh.
+            use_cache: Return the state; by default as the config says.
+            kwargs: `output_hidden_states`, `return_dict`.
+
+        Returns:
+            The vectors, zero at padding. `last_hidden_state` is the scalar mix, not the top layer.
+
+        Raises:
+            ValueError: If the ids that the model reads are absent or of another width, or `state` is of another size.
+        """
+        mask = self.word_mask(input_ids, char_ids, attention_mask)
+        if state is None:
+            state = (None,) * len(self.layers)
+        elif len(state) != len(self.layers) or len(state[0][0]) != len(mask):
+            raise ValueError(
+                f"`state` is of {len(state)} layers and {len(state[0][0])} sentences, but this model has "
+                f"{len(self.layers)} layers and the batch {len(mask)} sentences."
+            )
+        # [N]
+        words = mask.flatten().nonzero().squeeze(1)
+        # [N, P]
+        encoded = self.token_encoder(
+            None if input_ids is None else input_ids.flatten()[words],
+            None if char_ids is None else char_ids.flatten(0, 1)[words],
+        )
+        token_layer = encoded.new_zeros(mask.numel(), encoded.shape[1]).index_copy(0, words, encoded)
+        # [B, T, H]: both directions read the same token layer
+        hidden_states = token_layer.repeat(1, 2).reshape(*mask.shape, self.config.hidden_size)
+        layers, states = [hidden_states], []
+        packing = pack_words(mask)
+        for layer, layer_state in zip(self.layers, state, strict=True):
+            hidden_states, layer_state = layer(hidden_states, packing, layer_state)
+            layers.append(hidden_states)
+            states.append(layer_state)
+        if use_cache is None:
+            use_cache = self.config.use_cache
+        return ElmoModelOutput(
+            last_hidden_state=self.scalar_mix(layers),
+            state=tuple(states) if use_cache else None,
+        )
+
+    def word_mask(
+        self, input_ids: torch.Tensor | None, char_ids: torch.Tensor | None, attention_mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Find the words, `[B, T]`, and check that the ids which this model reads are there and fit."""
+        masks = []
+        if self.token_encoder.word_embeddings is not None:
+            if input_ids is None:
+                raise ValueError("This model reads word ids: pass `input_ids`, as its tokenizer returns them.")
+            masks.append(input_ids != self.config.pad_token_id)
+        if self.token_encoder.char_embeddings is not None:
+            width = self.config.max_characters_per_token
+            if char_ids is None:
+                raise ValueError("This model reads characters: pass `char_ids`, as its tokenizer returns them.")
+            if char_ids.ndim != 3 or char_ids.shape[-1] != width:
+                raise ValueError(
+                    f"`char_ids` is {tuple(char_ids.shape)} but this model reads (sentences, words, {width}): use the "
+                    f"tokenizer saved with it, or one with max_characters_per_token={width}."
+                )
+            masks.append((char_ids != 0).any(dim=2))
+        if attention_mask is not None:
+            masks.append(attention_mask != 0)
+        if len({tuple(mask.shape) for mask in masks}) > 1:
+            raise ValueError(f"The inputs differ in sentences and words: {[tuple(mask.shape) for mask in masks]}.")
+        return torch.stack(masks).all(dim=0)
+
+
+class ElmoForTokenClassification(ElmoPreTrainedModel):
+    """A label for each word, such as its part of speech: scalar mix, dropout, linear classifier."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.elmo = ElmoModel(config)
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        state: tuple[LayerState, ...] | None = None,
+        labels: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> ElmoTokenClassifierOutput:
+        """Score the labels of each word.
+
+        Args:
+            input_ids: As for `ElmoModel`, and so are `attention_mask`, `char_ids`, `state` and `use_cache`.
+            attention_mask: See `input_ids`.
+            char_ids: See `input_ids`.
+            state: See `input_ids`.
+            labels: `[B, T]`, the label of each word; -100 where there is none, as at boundaries and padding.
+            use_cache: See `input_ids`.
+            kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number of
+                labels over which the loss is averaged.
+
+        Returns:
+            Logits `[B, T, labels]`, and with `labels` their mean cross-entropy.
+
+        Raises:
+            ValueError: As `ElmoModel`.
+        """
+        outputs = self.elmo(
+            input_ids,
+            attention_mask=attention_mask,
+            char_ids=char_ids,
+            state=state,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.classifier(self.dropout(outputs.last_hidden_state))
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, self.config, **kwargs)
+        return ElmoTokenClassifierOutput(
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, state=outputs.state
+        )
+
+
+__all__ = ["ElmoForTokenClassification", "ElmoModel", "ElmoPreTrainedModel"]
