@@ -1,0 +1,58 @@
+"""What all tests share: no network, one thread, a seed a test, and the models with answers from outside."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+# before anything imports huggingface_hub, which reads these once; the tests of subprocesses inherit them
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="elmo-hf-tests-")
+atexit.register(shutil.rmtree, os.environ["HF_HOME"], ignore_errors=True)
+
+import torch  # noqa: E402 - after the environment
+
+
+# small recurrent steps on two threads can be a thousand times slower under load than on one
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def oracles() -> Path:
+    """The folder of tiny models trained by the original programs, with those programs' answers."""
+    folder = os.environ.get("ELMO_HF_ORACLES")
+    if not folder:
+        pytest.skip("ELMO_HF_ORACLES does not name the folder of models by the original programs")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def allennlp_fixture() -> Path:
+    """AllenNLP's tiny ELMo, trained by TensorFlow, with TensorFlow's answers."""
+    from elmo_hf.errors import ElmoError
+    from elmo_hf_conversion.fixture import fetch_allennlp_fixture
+
+    try:
+        return fetch_allennlp_fixture()
+    except ElmoError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def allennlp_model(allennlp_fixture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of that model, converted. Not to be written to."""
+    from elmo_hf_conversion import convert
+
+    folder = tmp_path_factory.mktemp("allennlp") / "model"
+    convert([allennlp_fixture / "lm_weights.hdf5", allennlp_fixture / "options.json"], folder)
+    return folder
