@@ -28,7 +28,7 @@ class ElmoConfig(PreTrainedConfig):
     Args:
         vocab_size: Words of the language model's vocabulary, padding (id 0) included.
         hidden_size: Width `2P` of a word's vector: the forward half, then the backward half, `P` each.
-        intermediate_size: Width `C` of the LSTM's cell. The output is projected from `C` to `P`, unless they are equal.
+        intermediate_size: Width `C` of the LSTM's cell. Its output is projected to `P`, unless they are equal.
         num_hidden_layers: biLSTM layers `L`. A word gets `L + 1` vectors: the token layer counts as layer 0.
         char_embedding_dim: Width of a character's embedding; 0 for a model that reads words only.
         char_vocab_size: Rows of the character table, row 0 standing for "no word".

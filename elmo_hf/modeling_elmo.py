@@ -16,13 +16,14 @@
 Read it beside the paper: `ElmoTokenEncoder` spells each word by its characters, `ElmoBiLstmLayer` is one layer of the
 bidirectional language model (section 3.1), `ElmoScalarMix` is equation 1, and `ElmoModel` joins them.
 
-Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `S` characters of a word, `N` words of the
-batch without padding, `D` distinct words among them, `F` filters of all convolutions, `P` width of one direction,
-`H = 2 * P` width of a vector, `C` width of the cell, `L` biLSTM layers.
+Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `S` characters of a word, `K` ids of a
+word (itself, its characters, or both), `N` words of the batch without padding, `D` distinct words among them, `F`
+filters of all convolutions, `P` width of one direction, `H = 2 * P` width of a vector, `C` width of the cell, `L`
+biLSTM layers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ class ElmoTokenClassifierOutput(TokenClassifierOutput):
 
 
 class ElmoHighway(nn.Module):
-    """One highway layer (Srivastava et al. 2015): the gate says how much of the transformed input replaces the input."""
+    """One highway layer (Srivastava et al. 2015): the gate says how much of the transformed input replaces it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -108,6 +109,7 @@ class ElmoTokenEncoder(nn.Module):
         if config.char_embedding_dim:
             self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_dim, padding_idx=0)
             self.activation = ACT2FN[config.hidden_act]
+            self.widest = max(width for width, _ in config.char_filters)
             self.convolutions = nn.ModuleList(
                 nn.Conv1d(config.char_embedding_dim, filters, kernel_size=width)
                 for width, filters in config.char_filters
@@ -121,29 +123,17 @@ class ElmoTokenEncoder(nn.Module):
         if width != config.hidden_size // 2:
             self.projection = nn.Linear(width, config.hidden_size // 2)
 
-    def forward(self, word_ids: torch.Tensor | None, char_ids: torch.Tensor | None) -> torch.Tensor:
-        """Encode words, each distinct one once.
-
-        Args:
-            word_ids: `[N]`; needed with word embeddings.
-            char_ids: `[N, S]`; needed with character embeddings.
-
-        Returns:
-            `[N, P]`.
-        """
-        columns = []
-        if self.word_embeddings is not None:
-            columns.append(word_ids[:, None])
-        if self.char_embeddings is not None:
-            columns.append(char_ids)
-        # [D, 1 and/or S], [N]
-        distinct, which = distinct_rows(torch.cat(columns, dim=1))
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Encode words, `[N, K]`, as `[N, P]`, each distinct one once. A word's own id comes before its characters."""
+        # [D, K], [N]
+        distinct, which = distinct_rows(ids)
         distinct = fill_up(distinct)
         features = []
         if self.word_embeddings is not None:
             features.append(look_up(self.word_embeddings, distinct[:, 0], "input_ids"))
+            distinct = distinct[:, 1:]
         if self.char_embeddings is not None:
-            features.append(self.spell(distinct[:, -char_ids.shape[1] :]))
+            features.append(self.spell(self.char_embeddings, distinct))
         # [D, F]
         encoded = torch.cat(features, dim=1)
         if self.projection is not None:
@@ -151,31 +141,30 @@ class ElmoTokenEncoder(nn.Module):
             encoded = self.projection(encoded)
         return encoded[which]
 
-    def spell(self, char_ids: torch.Tensor) -> torch.Tensor:
+    def spell(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
         """Encode the characters of `D` words, `[D, S]`, as features `[D, F]`, short words over few positions."""
         length = char_ids.shape[1]
-        widest = max(convolution.kernel_size[0] for convolution in self.convolutions)
-        # A word's row ends in a run of one character. Windows inside the run are all alike: the first of them is enough.
+        # A row ends in a run of one character. Windows inside the run are all alike: the first of them is enough.
         run_start = (torch.arange(1, length + 1, device=char_ids.device) * (char_ids != char_ids[:, -1:])).amax(dim=1)
         # [D], in steps of 4, so that few groups are left
-        positions = ((run_start + widest + 3) // 4 * 4).clamp(max=length)
+        positions = ((run_start + self.widest + 3) // 4 * 4).clamp(max=length)
         order = positions.argsort(stable=True)
         sizes, counts = positions.unique(return_counts=True)
         pieces = [
-            self.convolve(char_ids[fill_up(words), :size])[: len(words)]
+            self.convolve(table, char_ids[fill_up(words), :size])[: len(words)]
             for size, group in zip(sizes.tolist(), order.split(counts.tolist()), strict=True)
             for words in group.split(WORDS_PER_CONVOLUTION)
-        ] or [self.convolve(char_ids)]
+        ] or [self.convolve(table, char_ids)]
         # [D, F], in the order of `char_ids` again
         features = torch.cat(pieces)[order.argsort()]
         for highway in self.highways:
             features = highway(features)
         return features
 
-    def convolve(self, char_ids: torch.Tensor) -> torch.Tensor:
+    def convolve(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
         """Convolve the characters of words, `[D, S]`, and keep each filter's maximum, `[D, F]`."""
         # [D, char_embedding_dim, S]
-        embedded = look_up(self.char_embeddings, char_ids, "char_ids").transpose(1, 2)
+        embedded = look_up(table, char_ids, "char_ids").transpose(1, 2)
         # the maximum first: the non-linearities are monotonic, and it leaves them less to do
         maxima = [convolution(embedded).amax(dim=2) for convolution in self.convolutions]
         return self.activation(torch.cat(maxima, dim=1))
@@ -205,7 +194,7 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class ElmoBiLstmLayer(GradientCheckpointingLayer):
-    """One layer of the biLM: a forward and a backward LSTM with projection and clipping, which do not see each other."""
+    """One layer of the biLM: a forward and a backward LSTM, projected and clipped, which do not see each other."""
 
     def __init__(self, config: ElmoConfig, layer_idx: int) -> None:
         super().__init__()
@@ -323,25 +312,28 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 init.normal_(module.output_weight, std=self.config.initializer_range)
             # forget little at first (Jozefowicz et al. 2015), as bilm-tf does by adding 1 at run time
             for projection in module.input_projections:
-                forget = projection.bias.new_zeros(4, self.config.intermediate_size)
-                forget[1] = 1
-                init.copy_(projection.bias, forget.flatten())
+                bias = projection.get_parameter("bias")
+                gates = torch.zeros_like(bias).reshape(4, -1)
+                gates[1] = 1
+                init.copy_(bias, gates.flatten())
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, **kwargs: Any) -> nn.Embedding:
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Give the word vocabulary another size; see `PreTrainedModel.resize_token_embeddings`.
 
         Without word embeddings only `config.vocab_size` changes: the table of characters has a row for every byte.
         """
         # CODEPATH: bilm-tf models trained without a character encoder
         if self.config.word_embedding_dim:
-            return super().resize_token_embeddings(new_num_tokens, **kwargs)
+            return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         self.config.vocab_size = new_num_tokens or self.config.vocab_size
-        return self.get_input_embeddings()
+        embeddings = self.get_input_embeddings()
+        # the parent's signature says Embedding where its get_input_embeddings says Module
+        return embeddings  # type: ignore[return-value]
 
-    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save as any Transformers model, with an `auto_map` of all classes; see `PreTrainedModel.save_pretrained`."""
         self.config.auto_map = dict(AUTO_MAP)
-        super().save_pretrained(save_directory, **kwargs)
+        super().save_pretrained(*args, **kwargs)
 
 
 class ElmoModel(ElmoPreTrainedModel):
@@ -352,20 +344,17 @@ class ElmoModel(ElmoPreTrainedModel):
         self.token_encoder = ElmoTokenEncoder(config)
         self.layers = nn.ModuleList(ElmoBiLstmLayer(config, index) for index in range(config.num_hidden_layers))
         self.scalar_mix = ElmoScalarMix(config)
+        # CODEPATH: words in bilm-tf models trained without a character encoder, characters in every English release
+        self.input_table = "word_embeddings" if config.word_embedding_dim else "char_embeddings"
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Embedding:
+    def get_input_embeddings(self) -> nn.Module:
         """Return the table that the token layer begins with: of words, or of characters where there is no other."""
-        if self.token_encoder.word_embeddings is not None:
-            return self.token_encoder.word_embeddings
-        return self.token_encoder.char_embeddings
+        return self.token_encoder.get_submodule(self.input_table)
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the table that `get_input_embeddings` returns."""
-        if self.token_encoder.word_embeddings is not None:
-            self.token_encoder.word_embeddings = value
-        else:
-            self.token_encoder.char_embeddings = value
+        self.token_encoder.set_submodule(self.input_table, value)
 
     @capture_outputs(tie_last_hidden_states=False)
     def forward(
@@ -377,7 +366,7 @@ class ElmoModel(ElmoPreTrainedModel):
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoModelOutput:
-        """Embed sentences. Each sentence's vectors depend on nothing but the sentence, and on `state` if given.
+        """Embed sentences. A sentence's vectors depend on nothing but the sentence, and on `state` if given.
 
         Args:
             input_ids: `[B, T]`, word ids; read by models with word embeddings only.
@@ -385,10 +374,10 @@ class ElmoModel(ElmoPreTrainedModel):
                 their ids. A row of `char_ids` that is all 0 is never a word.
             char_ids: `[B, T, S]`, character ids with `S = config.max_characters_per_token`, as the tokenizer makes
                 them; read by models with character embeddings.
-            state: What an earlier call with `use_cache=True` returned for as many sentences: each sentence then goes on
-                where the one in its row ended, in both directions. By default each begins afresh.
+            state: What an earlier call with `use_cache=True` returned for as many sentences: each sentence then goes
+                on where the one in its row ended, in both directions. By default each begins afresh.
             use_cache: Return the state; by default as the config says.
-            kwargs: `output_hidden_states`, `return_dict`.
+            **kwargs: `output_hidden_states`, `return_dict`.
 
         Returns:
             The vectors, zero at padding. `last_hidden_state` is the scalar mix, not the top layer.
@@ -396,30 +385,29 @@ class ElmoModel(ElmoPreTrainedModel):
         Raises:
             ValueError: If the ids that the model reads are absent or of another width, or `state` is of another size.
         """
-        mask = self.word_mask(input_ids, char_ids, attention_mask)
+        ids, mask = self.read_ids(input_ids, char_ids, attention_mask)
         if state is None:
-            state = (None,) * len(self.layers)
+            starts: Sequence[LayerState | None] = [None] * len(self.layers)
         elif len(state) != len(self.layers) or len(state[0][0]) != len(mask):
             raise ValueError(
                 f"`state` is of {len(state)} layers and {len(state[0][0])} sentences, but this model has "
                 f"{len(self.layers)} layers and the batch {len(mask)} sentences."
             )
+        else:
+            starts = state
         # [N]
         words = mask.flatten().nonzero().squeeze(1)
         # [N, P]
-        encoded = self.token_encoder(
-            None if input_ids is None else input_ids.flatten()[words],
-            None if char_ids is None else char_ids.flatten(0, 1)[words],
-        )
+        encoded = self.token_encoder(ids.flatten(0, 1)[words])
         token_layer = encoded.new_zeros(mask.numel(), encoded.shape[1]).index_copy(0, words, encoded)
         # [B, T, H]: both directions read the same token layer
         hidden_states = token_layer.repeat(1, 2).reshape(*mask.shape, self.config.hidden_size)
         layers, states = [hidden_states], []
         packing = pack_words(mask)
-        for layer, layer_state in zip(self.layers, state, strict=True):
-            hidden_states, layer_state = layer(hidden_states, packing, layer_state)
+        for layer, start in zip(self.layers, starts, strict=True):
+            hidden_states, end = layer(hidden_states, packing, start)
             layers.append(hidden_states)
-            states.append(layer_state)
+            states.append(end)
         if use_cache is None:
             use_cache = self.config.use_cache
         return ElmoModelOutput(
@@ -427,14 +415,15 @@ class ElmoModel(ElmoPreTrainedModel):
             state=tuple(states) if use_cache else None,
         )
 
-    def word_mask(
+    def read_ids(
         self, input_ids: torch.Tensor | None, char_ids: torch.Tensor | None, attention_mask: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Find the words, `[B, T]`, and check that the ids which this model reads are there and fit."""
-        masks = []
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Take the ids that this model reads, `[B, T, K]`, and find the words among them, `[B, T]`."""
+        columns, masks = [], []
         if self.token_encoder.word_embeddings is not None:
             if input_ids is None:
                 raise ValueError("This model reads word ids: pass `input_ids`, as its tokenizer returns them.")
+            columns.append(input_ids[:, :, None])
             masks.append(input_ids != self.config.pad_token_id)
         if self.token_encoder.char_embeddings is not None:
             width = self.config.max_characters_per_token
@@ -445,12 +434,13 @@ class ElmoModel(ElmoPreTrainedModel):
                     f"`char_ids` is {tuple(char_ids.shape)} but this model reads (sentences, words, {width}): use the "
                     f"tokenizer saved with it, or one with max_characters_per_token={width}."
                 )
+            columns.append(char_ids)
             masks.append((char_ids != 0).any(dim=2))
         if attention_mask is not None:
             masks.append(attention_mask != 0)
-        if len({tuple(mask.shape) for mask in masks}) > 1:
+        if len({mask.shape for mask in masks}) > 1:
             raise ValueError(f"The inputs differ in sentences and words: {[tuple(mask.shape) for mask in masks]}.")
-        return torch.stack(masks).all(dim=0)
+        return torch.cat(columns, dim=2), torch.stack(masks).all(dim=0)
 
 
 class ElmoForTokenClassification(ElmoPreTrainedModel):
@@ -461,7 +451,7 @@ class ElmoForTokenClassification(ElmoPreTrainedModel):
         self.num_labels = config.num_labels
         self.elmo = ElmoModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels or 0)
         self.post_init()
 
     @can_return_tuple
@@ -484,8 +474,8 @@ class ElmoForTokenClassification(ElmoPreTrainedModel):
             state: See `input_ids`.
             labels: `[B, T]`, the label of each word; -100 where there is none, as at boundaries and padding.
             use_cache: See `input_ids`.
-            kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number of
-                labels over which the loss is averaged.
+            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
+                of labels over which the loss is averaged.
 
         Returns:
             Logits `[B, T, labels]`, and with `labels` their mean cross-entropy.

@@ -250,7 +250,7 @@ def test_short_windows_and_distinct_words_change_nothing() -> None:
     for highway in encoder.highways:
         features = highway(features)
 
-    torch.testing.assert_close(encoder(None, char_ids), encoder.projection(features), atol=1e-6, rtol=0)
+    torch.testing.assert_close(encoder(char_ids), encoder.projection(features), atol=1e-6, rtol=0)
 
 
 def test_repeated_words_add_up_their_gradients() -> None:
@@ -260,9 +260,9 @@ def test_repeated_words_add_up_their_gradients() -> None:
     share = torch.arange(1.0, 7.0, dtype=torch.float64)[:, None]
 
     parameters = list(model.token_encoder.parameters())
-    together = torch.autograd.grad((model.token_encoder(None, twice) * share).sum(), parameters)
+    together = torch.autograd.grad((model.token_encoder(twice) * share).sum(), parameters)
     apart = [
-        torch.autograd.grad((model.token_encoder(None, word[None]) * weight).sum(), parameters)
+        torch.autograd.grad((model.token_encoder(word[None]) * weight).sum(), parameters)
         for word, weight in zip(twice, share, strict=True)
     ]
 
@@ -344,7 +344,7 @@ for options in ({}, {"device_map": "cpu"}, {"device_map": {"": "cpu"}}):
     subprocess.run([sys.executable, "-c", program, tmp_path], check=True)
 
 
-def test_half_precision_stays_near_full(tmp_path: Path) -> None:
+def test_half_precision_stays_near_full() -> None:
     model = tiny_model()
     batch = padded([sentence(7, model.config), sentence(4, model.config)], 7, "right")
     expected = model(**batch).last_hidden_state
@@ -368,7 +368,7 @@ def test_a_head_on_a_base_checkpoint_keeps_the_bilm(tmp_path: Path) -> None:
     assert torch.isfinite(tagger.classifier.weight).all()
 
 
-def test_the_biLM_of_a_tagger_loads_alone(tmp_path: Path) -> None:
+def test_the_bilm_of_a_tagger_loads_alone(tmp_path: Path) -> None:
     tagger = tiny_model(ElmoForTokenClassification)
     tagger.save_pretrained(tmp_path)
 

@@ -1,0 +1,9 @@
+"""Convert original ELMo checkpoints; installed as `elmo_hf_conversion`, and needs the extra `convert`."""
+
+from .readers.base import ConversionError, OriginalCheckpoint
+from .sources import read_original
+from .verify import verify
+from .write import convert
+
+
+__all__ = ["ConversionError", "OriginalCheckpoint", "convert", "read_original", "verify"]

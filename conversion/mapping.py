@@ -1,0 +1,275 @@
+"""Every foreign name and axis convention, as data.
+
+A rule turns arrays of the original file into parameters of `ElmoModel`, and back. bilm-tf multiplies `x @ W`, orders
+the gates i, g, f, o (TensorFlow calls g `j`), and adds 1 to the forget gate when it runs; `torch.nn.Linear` multiplies
+`x @ W.T`, and this package orders i, f, g, o with that 1 in the bias. Highway layers are gated as in bilm-tf, so no
+sign changes (AllenNLP gates the other way round, hence its negated weights).
+
+Every change but one is a permutation or a padding, so there and back again is the same to the bit. The exception is
+the forget gate's bias, where `b + 1` may round, to half a unit in the last place. Restored as `(b + 1) - 1` it is
+within 1.2e-7 of the original where |b + 1| < 4, and that, converted again, gives the same model to the bit.
+
+Letters: `C` cell, `P` projection, `F` filters in all, `V` words or characters.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_hf.configuration_elmo import ElmoConfig
+
+from .readers.base import ConversionError, OriginalCheckpoint
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of layout and the way back.
+
+    Both take tensors that are read when the change asks for the next one (a full-size kernel has 64 MB), and give as
+    many as the rule has names.
+    """
+
+    convert: Callable[[Iterable[Tensor]], Sequence[Tensor]]
+    restore: Callable[[Iterable[Tensor]], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Arrays of the original file, and the parameters that are made of them.
+
+    Attributes:
+        sources: Each original name, with the shape that the configuration calls for.
+        targets: Names in the state dict of `ElmoModel`.
+        change: Between the two.
+    """
+
+    sources: dict[str, tuple[int, ...]]
+    targets: tuple[str, ...]
+    change: Change
+
+
+def bilm_rules(config: ElmoConfig, *, words: int = 0, single_cell: bool = False) -> Iterator[Rule]:
+    """List the rules for a checkpoint of this shape.
+
+    Args:
+        config: The configuration.
+        words: Rows of the original's word embedding; used where the model reads words.
+        single_cell: The only layer is named `LSTMCell`, without `MultiRNNCell/Cell0`, as TensorFlow does.
+
+    Yields:
+        The rules, in the order of the forward pass.
+    """
+    projection = config.hidden_size // 2
+    if config.word_embedding_dim:
+        yield Rule(
+            {"embedding": (words, config.word_embedding_dim)},
+            ("token_encoder.word_embeddings.weight",),
+            padded_rows(config.vocab_size - 1 - words),
+        )
+    else:
+        yield from _character_rules(config, projection)
+    for layer in range(config.num_hidden_layers):
+        cell = "LSTMCell" if single_cell else f"MultiRNNCell/Cell{layer}/LSTMCell"
+        yield from _layer_rules(config, projection, [f"RNN_{d}/RNN/{cell}" for d in (0, 1)], f"layers.{layer}")
+
+
+def _character_rules(config: ElmoConfig, projection: int) -> Iterator[Rule]:
+    depth = config.char_embedding_dim
+    yield Rule(
+        {"char_embed": (config.char_vocab_size - 1, depth)},
+        ("token_encoder.char_embeddings.weight",),
+        padded_rows(0),
+    )
+    for i, (width, number) in enumerate(config.char_filters):
+        target = f"token_encoder.convolutions.{i}"
+        yield Rule({f"CNN/W_cnn_{i}": (1, width, depth, number)}, (f"{target}.weight",), CONVOLUTION)
+        yield Rule({f"CNN/b_cnn_{i}": (number,)}, (f"{target}.bias",), SAME)
+    filters = sum(number for _, number in config.char_filters)
+    for k in range(config.num_highway_layers):
+        for part, name in (("transform", "transform"), ("carry", "gate")):
+            target = f"token_encoder.highways.{k}.{name}"
+            yield Rule({f"CNN_high_{k}/W_{part}": (filters, filters)}, (f"{target}.weight",), TRANSPOSE)
+            yield Rule({f"CNN_high_{k}/b_{part}": (filters,)}, (f"{target}.bias",), SAME)
+    if filters != projection:
+        target = "token_encoder.projection"
+        yield Rule({"CNN_proj/W_proj": (filters, projection)}, (f"{target}.weight",), TRANSPOSE)
+        yield Rule({"CNN_proj/b_proj": (projection,)}, (f"{target}.bias",), SAME)
+
+
+def _layer_rules(config: ElmoConfig, projection: int, cells: list[str], layer: str) -> Iterator[Rule]:
+    """Rules of one layer; `cells` holds the original names of the forward and the backward one."""
+    width = config.intermediate_size
+    yield Rule(
+        {f"{cell}/W_0": (2 * projection, 4 * width) for cell in cells},
+        (*(f"{layer}.input_projections.{d}.weight" for d in (0, 1)), f"{layer}.recurrent_weight"),
+        LSTM_KERNELS,
+    )
+    yield Rule(
+        {f"{cell}/B": (4 * width,) for cell in cells},
+        tuple(f"{layer}.input_projections.{d}.bias" for d in (0, 1)),
+        LSTM_BIAS,
+    )
+    if width != projection:
+        yield Rule({f"{cell}/W_P_0": (width, projection) for cell in cells}, (f"{layer}.output_weight",), BOTH_WAYS)
+
+
+def to_state_dict(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> dict[str, Tensor]:
+    """Convert a checkpoint.
+
+    Names and shapes are compared before a number is read; then each rule's arrays are read, converted and let go.
+
+    Args:
+        checkpoint: The original.
+        config: Its configuration.
+
+    Returns:
+        The parameters of `ElmoModel` but for the mix of the layers, which a biLM does not have.
+
+    Raises:
+        ConversionError: If an array is missing, left over, misshapen or not finite.
+    """
+    embedding = checkpoint.arrays.get("embedding")
+    rules = list(
+        bilm_rules(
+            config,
+            words=embedding.shape[0] if embedding is not None and embedding.shape else 0,
+            single_cell="RNN_0/RNN/LSTMCell/W_0" in checkpoint.arrays,
+        )
+    )
+    _check(checkpoint, rules)
+    state: dict[str, Tensor] = {}
+    # the largest first, while there is most room
+    for rule in sorted(rules, key=_size, reverse=True):
+        arrays = (torch.from_numpy(checkpoint.arrays[name].read()) for name in rule.sources)
+        state.update(zip(rule.targets, rule.change.convert(arrays), strict=True))
+    return state
+
+
+def _size(rule: Rule) -> int:
+    return sum(math.prod(shape) for shape in rule.sources.values())
+
+
+def to_original(state: Mapping[str, Tensor], rules: list[Rule]) -> dict[str, np.ndarray]:
+    """Restore the original arrays from the parameters: `to_state_dict`, backwards."""
+    arrays: dict[str, np.ndarray] = {}
+    for rule in rules:
+        restored = rule.change.restore(state[name] for name in rule.targets)
+        arrays.update((name, tensor.numpy()) for name, tensor in zip(rule.sources, restored, strict=True))
+    return arrays
+
+
+def _check(checkpoint: OriginalCheckpoint, rules: list[Rule]) -> None:
+    shapes = {name: shape for rule in rules for name, shape in rule.sources.items()}
+    for name, shape in shapes.items():
+        array = checkpoint.arrays.get(name)
+        if array is not None and array.shape != shape:
+            raise ConversionError(
+                f"{checkpoint.weights_name}: array {name} is {array.shape}, {checkpoint.options_name} calls for "
+                f"{shape}. Give the options of this model."
+            )
+    missing, leftover = sorted(shapes.keys() - checkpoint.arrays), sorted(checkpoint.arrays.keys() - shapes)
+    for names, what in (
+        (missing, f"lacks arrays that {checkpoint.options_name} calls for"),
+        (leftover, f"has arrays that {checkpoint.options_name} does not call for"),
+    ):
+        if names:
+            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            raise ConversionError(f"{checkpoint.weights_name} {what}: {shown}. Give the options of this model.")
+
+
+def each(convert: Callable[[Tensor], Tensor], restore: Callable[[Tensor], Tensor]) -> Change:
+    """A change of each tensor for itself."""
+    return Change(lambda tensors: [*map(convert, tensors)], lambda tensors: [*map(restore, tensors)])
+
+
+def padded_rows(after: int) -> Change:
+    """`[V, n]` <-> `[1 + V + after, n]`: id 0 is padding, and words that the vocabulary lacks have rows of zeros."""
+    return each(
+        lambda table: torch.nn.functional.pad(table, (0, 0, 1, after)),
+        lambda table: table[1 : len(table) - after].contiguous(),
+    )
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _transposed(matrix: Tensor) -> Tensor:
+    """`[n, m]` -> `[m, n]`."""
+    return matrix.T.contiguous()
+
+
+def _convolution(kernel: Tensor) -> Tensor:
+    """`[1, width, in, out]` -> `[out, in, width]`."""
+    return kernel.squeeze(0).permute(2, 1, 0).contiguous()
+
+
+def _original_convolution(weight: Tensor) -> Tensor:
+    """`[out, in, width]` -> `[1, width, in, out]`."""
+    return weight.permute(2, 1, 0).unsqueeze(0).contiguous()
+
+
+def _swap_gates(tensor: Tensor) -> Tensor:
+    """`[..., 4C]` between the orders i, g, f, o and i, f, g, o; the same both ways."""
+    first, second, third, last = tensor.chunk(4, dim=-1)
+    return torch.cat([first, third, second, last], dim=-1)
+
+
+def _lstm_bias(bias: Tensor) -> Tensor:
+    """`[4C]` -> `[4C]`, with the forget gate's run-time 1 made part of the parameter."""
+    i, g, f, o = bias.chunk(4)
+    return torch.cat([i, f + 1, g, o])
+
+
+def _original_lstm_bias(bias: Tensor) -> Tensor:
+    i, f, g, o = bias.chunk(4)
+    return torch.cat([i, g, f - 1, o])
+
+
+def _lstm_kernels(kernels: Iterable[Tensor]) -> list[Tensor]:
+    """Forward and backward `[2P, 4C]` -> two input weights `[4C, P]` and the recurrent weight `[2, P, 4C]`.
+
+    The rows of a kernel are those of the input, then those of the recurrence.
+    """
+    inputs, recurrent = [], []
+    for kernel in kernels:
+        # [P, 4C] each
+        of_input, of_state = kernel.chunk(2)
+        # [4C, P], [P, 4C]
+        inputs.append(_swap_gates(of_input).T.contiguous())
+        recurrent.append(_swap_gates(of_state))
+    return [*inputs, torch.stack(recurrent)]
+
+
+def _original_lstm_kernels(weights: Iterable[Tensor]) -> list[Tensor]:
+    """The way back."""
+    forward, backward, recurrent = weights
+    return [
+        torch.cat([_swap_gates(of_input.T), _swap_gates(of_state)])
+        for of_input, of_state in zip((forward, backward), recurrent, strict=True)
+    ]
+
+
+def _both_ways(matrices: Iterable[Tensor]) -> list[Tensor]:
+    """Forward and backward `[C, P]` -> `[2, C, P]`."""
+    return [torch.stack([*matrices])]
+
+
+def _each_way(stacked: Iterable[Tensor]) -> list[Tensor]:
+    """`[2, C, P]` -> forward and backward `[C, P]`."""
+    (matrices,) = stacked
+    return [*matrices.unbind()]
+
+
+SAME = each(_same, _same)
+TRANSPOSE = each(_transposed, _transposed)
+CONVOLUTION = each(_convolution, _original_convolution)
+LSTM_BIAS = each(_lstm_bias, _original_lstm_bias)
+LSTM_KERNELS = Change(_lstm_kernels, _original_lstm_kernels)
+BOTH_WAYS = Change(_both_ways, _each_way)
+
+__all__ = ["Change", "Rule", "bilm_rules", "to_original", "to_state_dict"]

@@ -1,0 +1,195 @@
+"""What every reader hands on: the arrays of an original checkpoint under their original names, not yet changed."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .content import Kind
+
+
+#: Bytes read at a time where a file is hashed or copied.
+CHUNK = 1 << 20
+
+
+class ConversionError(ValueError):
+    """An original that cannot be converted; the message is one line that names file, array and remedy."""
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file that the user gave, or that was found in the folder or archive that the user gave.
+
+    Attributes:
+        name: How messages and the provenance call it: `model.hdf5`, or `195.zip/model.hdf5`.
+        kind: What its first bytes say it is.
+        path: Where its bytes are; `None` for an archive member of a kind that no reader reads.
+        explicit: The user named this very file, so not using it is an error.
+        url: Where it was downloaded from.
+        archive: The archive that it was taken from.
+    """
+
+    name: str
+    kind: Kind
+    path: Path | None
+    explicit: bool = True
+    url: str | None = None
+    archive: "InputFile | None" = None
+
+    @property
+    def basename(self) -> str:
+        """The last part of the name, in lower case."""
+        return self.name.rsplit("/", 1)[-1].lower()
+
+    @property
+    def location(self) -> Path:
+        """The path of a file whose bytes are at hand.
+
+        Raises:
+            ConversionError: If this is a member that was left in its archive.
+        """
+        if self.path is None:
+            raise ConversionError(f"{self.name} ({self.kind.value}) is of no kind that is read from an archive.")
+        return self.path
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that a checkpoint was made of, as the provenance keeps it."""
+
+    name: str
+    size: int
+    sha256: str
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class OriginalArray:
+    """An array still on disk: its shape is known, its numbers are read when they are wanted.
+
+    Attributes:
+        shape: The shape in the file.
+        read: Reads it as a new float32 array; raises `ConversionError` where a number is not finite.
+    """
+
+    shape: tuple[int, ...]
+    read: Callable[[], np.ndarray]
+
+
+@dataclass
+class OriginalCheckpoint:
+    """A checkpoint in its original layout. A context manager: the files stay open until it is closed.
+
+    Nothing is renamed, transposed or shifted here: that is `conversion.mapping`.
+
+    Attributes:
+        format: The name of the format, such as `bilm-hdf5`.
+        options: The original options, whole.
+        arrays: The arrays by their original names.
+        weights_name: How messages call the file of the arrays.
+        options_name: How messages call the file of the options.
+        sources: The files that were read.
+        vocabulary: The words, one for each row of the vocabulary, or `None` where there is none.
+        vocabulary_name: How messages call the file of the vocabulary.
+        resources: Open files and temporary folders.
+    """
+
+    format: str
+    options: dict[str, Any]
+    arrays: Mapping[str, OriginalArray]
+    weights_name: str
+    options_name: str
+    sources: tuple[SourceFile, ...]
+    vocabulary: tuple[str, ...] | None = None
+    vocabulary_name: str | None = None
+    resources: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def close(self) -> None:
+        """Close the files and remove the temporary folders."""
+        self.resources.close()
+
+    def __enter__(self) -> "OriginalCheckpoint":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One original format.
+
+    Attributes:
+        format: Its name, as the provenance keeps it.
+        recognises: Whether these files hold a checkpoint of this format, by their content.
+        read: Reads it; gets the files and the stack on which to leave what must stay open.
+    """
+
+    format: str
+    recognises: Callable[[list[InputFile]], bool]
+    read: Callable[[list[InputFile], ExitStack], OriginalCheckpoint]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A known thing that cannot be converted.
+
+    Attributes:
+        culprit: Finds it among the files.
+        message: One line; `{name}` stands for the name of the culprit.
+    """
+
+    culprit: Callable[[list[InputFile]], InputFile | None]
+    message: str
+
+
+def source_files(files: list[InputFile]) -> tuple[SourceFile, ...]:
+    """Size and hash of the files that were used, each archive before its first member."""
+    used: list[InputFile] = []
+    for file in files:
+        if file.archive is not None and file.archive not in used:
+            used.append(file.archive)
+        used.append(file)
+    return tuple(SourceFile(each.name, each.location.stat().st_size, sha256(each.location), each.url) for each in used)
+
+
+def sha256(path: Path) -> str:
+    """Hash a file of any size in constant memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def printable(name: str) -> str:
+    """A name as it may stand in a line of text: those inside archives can hold line breaks and control codes."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+
+
+def describe(files: list[InputFile]) -> str:
+    """List the files with what each one is, for a message."""
+    shown = ", ".join(f"{file.name} ({file.kind.value})" for file in files[:8])
+    return f"{shown} and {len(files) - 8} more" if len(files) > 8 else shown
+
+
+__all__ = [
+    "ConversionError",
+    "InputFile",
+    "OriginalArray",
+    "OriginalCheckpoint",
+    "Reader",
+    "Refusal",
+    "SourceFile",
+    "describe",
+    "printable",
+    "sha256",
+    "source_files",
+]

@@ -1,0 +1,66 @@
+"""Read a vocabulary as bilm-tf does: one word a line, and its number is its row.
+
+Format: https://github.com/allenai/bilm-tf/blob/master/bilm/data.py, class `Vocabulary`.
+"""
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from .base import ConversionError
+from .content import Kind
+
+
+#: The one line that takes no row: a left-over of the 1 Billion Word benchmark's own vocabulary.
+SKIPPED_LINE = "!!!MAXTERMID"
+
+#: More than any vocabulary, 793,471 words in the largest release, and less than a bomb.
+MAX_BYTES = 1 << 30
+
+
+def read_vocabulary(path: Path, *, kind: Kind, name: str) -> tuple[str, ...]:
+    """Read the words, one for each row.
+
+    White space around a word goes, as in bilm-tf. A line left empty by that, or equal to another, still is a row. A
+    byte order mark goes too: bilm-tf would make it part of the first word, which then is found by nobody.
+
+    Args:
+        path: Text or gzip of text, in UTF-8.
+        kind: `TEXT` or `GZIP`.
+        name: How messages call it.
+
+    Returns:
+        The words in order.
+
+    Raises:
+        ConversionError: If it is damaged, is not UTF-8, or does not hold one word a line.
+    """
+    try:
+        with gzip.open(path, "rb") if kind is Kind.GZIP else path.open("rb") as raw:
+            words = _words(raw, name)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ConversionError(f"{name}: the gzip data is damaged ({error}). Download it again.") from error
+    except UnicodeDecodeError as error:
+        raise ConversionError(
+            f"{name} is not UTF-8 ({error.reason}, byte 0x{error.object[error.start]:02x}). Convert it to UTF-8 first."
+        ) from error
+    if not any(words):
+        raise ConversionError(f"{name} holds no words. Give the vocabulary as text, one word a line, or leave it out.")
+    if 2 * sum(len(word.split()) > 1 for word in words) > len(words):
+        raise ConversionError(f"{name} has lines of several words, so it is no vocabulary. Give it one word a line.")
+    return words
+
+
+def _words(raw: BinaryIO | gzip.GzipFile, name: str) -> tuple[str, ...]:
+    data = raw.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ConversionError(f"{name} has more than {MAX_BYTES:,} bytes of text: this is no vocabulary.")
+    # universal newlines, as in a file opened by Python: CRLF and CR end a line, U+0085 and U+2028 do not
+    lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig")
+    words = (line.strip() for line in lines)
+    return tuple(word for word in words if word != SKIPPED_LINE)
+
+
+__all__ = ["read_vocabulary"]

@@ -1,0 +1,167 @@
+"""Compare a converted model, layer by layer, with an independent computation from the original files.
+
+Shape notation: `B` sentences, `T` words with both boundaries, `H` width of a vector, `L` biLSTM layers.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from elmo_hf.embedding import load
+
+from .numpy_bilm import NumpyBilm
+from .readers import bilm_hdf5
+from .readers.base import ConversionError, describe
+from .sources import gather
+
+
+# Differences that rounding explains, for numbers up to 1 and in proportion above. In float32 the released models stay
+# well below; a model stored in half precision differs by the rounding of its weights, step after step.
+TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+
+BATCH_SIZE = 32
+
+# what conversions and tokenizers get wrong
+AWKWARD_SENTENCES: tuple[tuple[str, ...], ...] = (
+    ("The", "bank", "raised", "rates", "yesterday", "."),
+    (),
+    ("Yes",),
+    ("",),
+    ("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft", "is", "long"),
+    # the 48 bytes that a word has end inside a character
+    ("日本語" * 6, "日本語"),
+    ("naïve", "façade", "“", "Hà", "Nội", "👩‍👩‍👧", "e\u0301", "\x00", "EU-wide"),
+    ("<S>", "</S>", "<UNK>", "<PAD>", "the", "<S>"),
+    ("the",) * 40,
+)
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """How far one layer of the model is from the original.
+
+    Attributes:
+        layer: 0 for the token layer, then the biLSTM layers.
+        with_state: Whether the sentences went on from the state that they had left, or began afresh.
+        max_abs: The largest difference of two numbers.
+        scale: The largest number of the layer.
+        tolerance: The largest difference that rounding explains.
+    """
+
+    layer: int
+    with_state: bool
+    max_abs: float
+    scale: float
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether rounding explains the difference; one that is not a number is never explained."""
+        return self.max_abs <= self.tolerance
+
+
+def verify(
+    model_dir: str | Path,
+    sources: Sequence[str | Path],
+    sentences: Sequence[Sequence[str]] | None = None,
+) -> list[LayerDifference]:
+    """Compare a converted model with `NumpyBilm`, which reads the original files itself.
+
+    Args:
+        model_dir: The folder of the converted model.
+        sources: The original, in any form that `convert` takes.
+        sentences: Lists of words, without boundaries; by default some that are easily got wrong.
+
+    Returns:
+        For each layer the difference of a fresh start, and then for each the difference with the state passed on.
+
+    Raises:
+        ConversionError: If the original cannot be read, or is of another size than the model.
+        ElmoError: If the model cannot be read.
+    """
+    if sentences is None:
+        sentences = AWKWARD_SENTENCES
+    if not sentences:
+        raise ConversionError("There are no sentences to compare on: give at least one.")
+    oracle = _read_oracle(sources)
+    model, tokenizer = load(model_dir)
+    num_layers = model.config.num_hidden_layers + 1
+    # [fresh or with state, L + 1]
+    largest, scales = np.zeros((2, num_layers)), np.zeros((2, num_layers))
+    for kind, computed, expected in _both(model, tokenizer, oracle, sentences):
+        if computed.shape != expected.shape:
+            raise ConversionError(
+                f"{model_dir} has {_describe(computed)} but {oracle.name} has {_describe(expected)}: "
+                "give the original that it was converted from."
+            )
+        # `maximum` keeps what is not a number
+        largest[kind] = np.maximum(largest[kind], np.abs(computed - expected).max(axis=(1, 2)))
+        scales[kind] = np.maximum(scales[kind], np.abs(expected).max(axis=(1, 2)))
+    tolerance = TOLERANCES[model.dtype]
+    return [
+        LayerDifference(
+            layer=layer,
+            with_state=bool(kind),
+            max_abs=float(largest[kind, layer]),
+            scale=float(scales[kind, layer]),
+            tolerance=tolerance * max(1.0, float(scales[kind, layer])),
+        )
+        for kind in (0, 1)
+        for layer in range(num_layers)
+    ]
+
+
+def _read_oracle(sources: Sequence[str | Path]) -> NumpyBilm:
+    with ExitStack() as resources:
+        files = gather(sources, resources)
+        if not bilm_hdf5.recognises(files):
+            raise ConversionError(f"No HDF5 weights of a biLM among {describe(files)}: only those can be verified.")
+        weights, options, vocabulary = bilm_hdf5.find_parts(files)
+        return NumpyBilm(weights.location, options.location, vocabulary.location if vocabulary else None)
+
+
+def _both(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, oracle: NumpyBilm, sentences: Sequence[Sequence[str]]
+) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.float64]]]:
+    """Compute each sentence twice by both: 0 and the layers of a fresh start, 1 and those that go on from its state.
+
+    Layers are `[L + 1, T, H]`.
+    """
+    for start in range(0, len(sentences), BATCH_SIZE):
+        batch = [list(words) for words in sentences[start : start + BATCH_SIZE]]
+        fresh, going_on = _run_model(model, tokenizer, batch)
+        expected = oracle.run_many(batch, keep_boundaries=True)
+        expected_on = oracle.run_many(batch, [state for _, state in expected], keep_boundaries=True)
+        for row in range(len(batch)):
+            yield 0, fresh[row], expected[row][0]
+            yield 1, going_on[row], expected_on[row][0]
+
+
+@torch.inference_mode()
+def _run_model(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch: list[list[str]]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    """Run a batch afresh, then once more with its state; for each sentence the layers `[L + 1, T, H]`."""
+    inputs = tokenizer(batch, is_split_into_words=True, padding=True, return_tensors="pt")
+    fresh = model(**inputs, output_hidden_states=True, use_cache=True)
+    going_on = model(**inputs, output_hidden_states=True, state=fresh.state)
+    mask = inputs["attention_mask"].bool()
+    first, second = (
+        # [L + 1, B, T, H] without the padding
+        [torch.stack(output.hidden_states)[:, row, mask[row]].double().numpy() for row in range(len(batch))]
+        for output in (fresh, going_on)
+    )
+    return first, second
+
+
+def _describe(layers: NDArray[np.float64]) -> str:
+    return f"{layers.shape[0]} layers of vectors {layers.shape[2]} wide"
+
+
+__all__ = ["LayerDifference", "verify"]

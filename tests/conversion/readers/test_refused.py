@@ -1,0 +1,144 @@
+"""`conversion.readers.refused`: known things that are no weights are refused by name, with what to give instead."""
+
+import io
+import pickle
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from elmo_hf_conversion import ConversionError, read_original
+from original_formats import write_bilm_hdf5
+
+
+def many_langs(folder: Path) -> None:
+    (folder / "config.json").write_text('{"config_path": "/home/author/cnn.json"}')
+    (folder / "encoder.pkl").write_bytes(pickle.dumps({}))
+    (folder / "char.dic").write_text("a\t1\n")
+
+
+def tensorflow_checkpoint(folder: Path) -> None:
+    (folder / "checkpoint").write_text('model_checkpoint_path: "/home/author/model.ckpt-1"\n')
+    (folder / "model.ckpt-1.index").write_bytes(b"\x00")
+    _, options = write_bilm_hdf5(folder / "dump")
+    options.rename(folder / "options.json")
+    (folder / "dump/weights.hdf5").unlink()
+
+
+def tensorflow_hub(folder: Path) -> None:
+    (folder / "saved_model.pb").write_bytes(b"\x08\x01\x00")
+
+
+def archive(path: Path, config: bytes) -> None:
+    with tarfile.open(path, "w:gz") as opened:
+        info = tarfile.TarInfo("config.json")
+        info.size = len(config)
+        opened.addfile(info, io.BytesIO(config))
+
+
+def allennlp_archive(folder: Path) -> None:
+    archive(folder / "model.tar.gz", b'{"model": {"type": "simple_tagger"}}')
+
+
+def transformer_by_content(folder: Path) -> None:
+    archive(folder / "model.tar.gz", b'{"type": "bidirectional_language_model_transformer"}')
+
+
+def transformer_by_name(folder: Path) -> None:
+    archive(folder / "transformer-elmo-2019.01.10.tar.gz", b"{}")
+
+
+def torch_weights(folder: Path) -> None:
+    torch.save({}, folder / "weights.th")
+
+
+def old_torch_weights(folder: Path) -> None:
+    torch.save({}, folder / "weights.th", _use_new_zipfile_serialization=False)
+
+
+def token_cache(folder: Path) -> None:
+    with h5py.File(folder / "cache.hdf5", "w") as file:
+        file["embedding"] = np.zeros((3, 4), dtype=np.float32)
+
+
+def vectors_by_number(folder: Path) -> None:
+    with h5py.File(folder / "vectors.hdf5", "w") as file:
+        file["0"] = np.zeros((3, 2, 8), dtype=np.float32)
+        file["1"] = np.zeros((3, 5, 8), dtype=np.float32)
+
+
+def vectors_with_index(folder: Path) -> None:
+    with h5py.File(folder / "vectors.hdf5", "w") as file:
+        file["0"] = np.zeros((3, 2, 8), dtype=np.float32)
+        file["sentence_to_index"] = np.array(['{"a b": "0"}'], dtype=h5py.string_dtype())
+
+
+def vectors_alone(folder: Path) -> None:
+    with h5py.File(folder / "vectors.hdf5", "w") as file:
+        file["the sentence"] = np.zeros((3, 2, 8), dtype=np.float32)
+
+
+def other_hdf5(folder: Path) -> None:
+    with h5py.File(folder / "keras.hdf5", "w") as file:
+        file["model_weights/dense/kernel"] = [1.0]
+
+
+def empty(folder: Path) -> None:
+    (folder / "weights.hdf5").touch()
+
+
+def web_page(folder: Path) -> None:
+    (folder / "weights.hdf5").write_text("<html><body>Sign in</body></html>")
+
+
+def lfs_pointer(folder: Path) -> None:
+    (folder / "weights.hdf5").write_text("version https://git-lfs.github.com/spec/v1\n")
+
+
+def unknown(folder: Path) -> None:
+    (folder / "weights.hdf5").write_bytes(b"\x00garbage")
+
+
+REFUSED = {
+    many_langs: "encoder.pkl is part of an ELMoForManyLangs model",
+    tensorflow_checkpoint: "checkpoint is part of a TensorFlow checkpoint.*dump_weights",
+    tensorflow_hub: "saved_model.pb is part of a TensorFlow Hub module",
+    allennlp_archive: "model.tar.gz is a tar archive, as AllenNLP's are",
+    transformer_by_content: "model.tar.gz is a Transformer language model",
+    transformer_by_name: "transformer-elmo-2019.01.10.tar.gz is a Transformer language model",
+    torch_weights: "weights.th is a PyTorch or pickle file",
+    old_torch_weights: "weights.th is a PyTorch or pickle file",
+    token_cache: "cache.hdf5 holds an array `embedding` alone",
+    vectors_by_number: "vectors.hdf5 is a dump of vectors",
+    vectors_with_index: "vectors.hdf5 is a dump of vectors",
+    vectors_alone: "vectors.hdf5 is a dump of vectors",
+    other_hdf5: "keras.hdf5 is HDF5, but has none of a biLM's arrays",
+    empty: "weights.hdf5 is empty",
+    web_page: "weights.hdf5 is a web page",
+    lfs_pointer: "weights.hdf5 is a Git LFS pointer",
+    unknown: "No weights of a known format among weights.hdf5",
+}
+
+
+@pytest.mark.parametrize(("write", "message"), REFUSED.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_a_folder(write: Callable[[Path], None], message: str, tmp_path: Path) -> None:
+    write(tmp_path)
+
+    with pytest.raises(ConversionError, match=message):
+        read_original([tmp_path])
+
+
+@pytest.mark.parametrize("write", [token_cache, vectors_by_number, vectors_alone, empty, web_page, torch_weights])
+def test_given_as_weights_with_options(write: Callable[[Path], None], tmp_path: Path) -> None:
+    _, options = write_bilm_hdf5(tmp_path / "model")
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    write(wrong)
+    (given,) = wrong.iterdir()
+
+    with pytest.raises(ConversionError, match=REFUSED[write]):
+        read_original([options, given])

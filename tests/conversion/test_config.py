@@ -1,0 +1,272 @@
+"""`conversion.config`: options become the configuration, with the defaults of the original programs."""
+
+import gzip
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+
+from elmo_hf import ElmoConfig
+from elmo_hf_conversion import ConversionError, read_original
+from elmo_hf_conversion.config import elmo_config, word_ids
+from original_formats import VOCABULARY, write_bilm_hdf5
+
+
+def config_of(folder: Path, *sources: Path) -> ElmoConfig:
+    with read_original(sources or [folder]) as checkpoint:
+        return elmo_config(checkpoint)
+
+
+def edited(folder: Path, key: str, value: Any, **shape: Any) -> Path:
+    """A model with one option changed; `key` is a path such as `lstm.dim`."""
+    _, path = write_bilm_hdf5(folder, **shape)
+    options = json.loads(path.read_text(encoding="utf-8"))
+    *sections, last = key.split(".")
+    section = options
+    for name in sections:
+        section = section[name]
+    section[last] = value
+    path.write_text(json.dumps(options), encoding="utf-8")
+    return folder
+
+
+def test_every_option_arrives(tmp_path: Path) -> None:
+    write_bilm_hdf5(
+        tmp_path,
+        n_layers=3,
+        dim=12,
+        projection_dim=6,
+        filters=[(1, 3), (4, 5)],
+        n_highway=1,
+        activation="tanh",
+        use_skip_connections=False,
+        cell_clip=1.5,
+        proj_clip=2,
+        max_characters=20,
+        char_dim=7,
+    )
+
+    config = config_of(tmp_path)
+
+    assert config.num_hidden_layers == 3
+    assert config.intermediate_size == 12
+    assert config.hidden_size == 12
+    assert config.char_filters == [[1, 3], [4, 5]]
+    assert config.num_highway_layers == 1
+    assert config.hidden_act == "tanh"
+    assert config.use_skip_connections is False
+    assert config.cell_clip == 1.5
+    assert config.projection_clip == 2
+    assert config.max_characters_per_token == 20
+    assert config.char_embedding_dim == 7
+    assert config.char_vocab_size == 262
+    assert config.word_embedding_dim == 0
+    assert config.vocab_size == 4
+
+
+DEFAULTS = {
+    "lstm.n_layers": ("num_hidden_layers", 1, {"n_layers": 1}),
+    "lstm.cell_clip": ("cell_clip", None, {}),
+    "lstm.proj_clip": ("projection_clip", None, {}),
+    "lstm.use_skip_connections": ("use_skip_connections", False, {}),
+    "char_cnn.n_highway": ("num_highway_layers", 0, {"n_highway": 0}),
+    "char_cnn.max_characters_per_token": ("max_characters_per_token", 50, {}),
+    "char_cnn.n_characters": ("char_vocab_size", 262, {}),
+    "bidirectional": ("num_hidden_layers", 2, {}),
+}
+
+
+@pytest.mark.parametrize("key", DEFAULTS)
+def test_a_missing_option_has_the_default_of_bilm_tf(key: str, tmp_path: Path) -> None:
+    field, value, shape = DEFAULTS[key]
+    write_bilm_hdf5(tmp_path, omit=[key], **shape)
+
+    assert getattr(config_of(tmp_path), field) == value
+
+
+@pytest.mark.parametrize("clip", [None, 0, 0.0])
+def test_no_clip(clip: float | None, tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, cell_clip=clip, proj_clip=clip)
+
+    config = config_of(tmp_path)
+
+    assert config.cell_clip is None
+    assert config.projection_clip is None
+
+
+@pytest.mark.parametrize("said", [261, 262])
+def test_characters_are_counted_in_the_array(said: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_bilm_hdf5(tmp_path, n_characters=said)
+
+    assert config_of(tmp_path).char_vocab_size == 262
+    assert not caplog.records
+
+
+def test_another_number_of_characters_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_bilm_hdf5(tmp_path, n_characters=256000)
+
+    assert config_of(tmp_path).char_vocab_size == 262
+    assert "n_characters is 256000, but char_embed has 261 rows" in caplog.text
+
+
+def test_too_few_characters_for_bytes(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path)
+    with h5py.File(weights, "a") as file:
+        del file["char_embed"]
+        file["char_embed"] = [[1.0] * 4] * 100
+
+    with pytest.raises(ConversionError, match="array char_embed has 100 rows, fewer than the 261"):
+        config_of(tmp_path, weights, options)
+
+
+def test_unknown_options_are_kept_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_bilm_hdf5(tmp_path, reverse=True, n_epochs=10)
+    edited(tmp_path, "lstm.kind", "new", reverse=True, n_epochs=10)
+
+    config = config_of(tmp_path)
+
+    assert config.original_options == {"lstm.kind": "new", "reverse": True}
+    assert "options.json: options kept, but not used: lstm.kind, reverse" in caplog.text
+
+
+def test_options_of_the_training_program_are_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_bilm_hdf5(tmp_path, n_epochs=10, dropout=0.1, batch_size=128, unroll_steps=20, n_tokens_vocab=793471)
+
+    with caplog.at_level(logging.INFO):
+        config = config_of(tmp_path)
+
+    assert not hasattr(config, "original_options")
+    assert not caplog.records
+
+
+WRONG = {
+    "lstm": ([], r"options.json: lstm is \[\]; it must be an object"),
+    "lstm.dim": ("8", "options.json: lstm.dim is '8'; it must be a whole number from 1 to 65536"),
+    "lstm.projection_dim": (-4, "lstm.projection_dim is -4; it must be a whole number from 1"),
+    "lstm.n_layers": (10**9, "lstm.n_layers is 1000000000; it must be a whole number from 1 to 64"),
+    "lstm.cell_clip": (-3, "lstm.cell_clip is -3; it must be a number, 0 or null for no clipping"),
+    "lstm.proj_clip": (True, "lstm.proj_clip is True; it must be a number"),
+    "lstm.use_skip_connections": ("yes", "lstm.use_skip_connections is 'yes'; it must be true or false"),
+    "char_cnn": (None, "char_cnn is None; it must be an object"),
+    "char_cnn.activation": ("gelu", 'char_cnn.activation is \'gelu\'; it must be "relu" or "tanh"'),
+    "char_cnn.embedding": (4, "char_cnn.embedding is 4; it must be an object"),
+    "char_cnn.embedding.dim": (1.5, "char_cnn.embedding.dim is 1.5; it must be a whole number"),
+    "char_cnn.filters": ([[1, 4], [60, 4]], r"char_cnn.filters is .*widths up to 50"),
+    "char_cnn.max_characters_per_token": (
+        2,
+        "char_cnn.max_characters_per_token is 2; it must be a whole",
+    ),
+    "char_cnn.n_highway": (-1, "char_cnn.n_highway is -1; it must be a whole number from 0 to 64"),
+    "bidirectional": (False, "bidirectional is False; it must be true: a model of one direction is no ELMo"),
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_wrong_option_is_named(key: str, tmp_path: Path) -> None:
+    value, message = WRONG[key]
+    edited(tmp_path, key, value)
+
+    with pytest.raises(ConversionError, match=message):
+        config_of(tmp_path)
+
+
+FILTERS: dict[str, Any] = {
+    "none": [],
+    "no-list": 3,
+    "no-pair": [[1, 2, 3]],
+    "text": [["1", 4]],
+    "no-width": [[0, 4]],
+    "too-many": [[1, 4]] * 65,
+    "too-wide": [[1, 40000], [2, 40000]],
+}
+
+
+@pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS.keys())
+def test_wrong_filters(filters: Any, tmp_path: Path) -> None:
+    edited(tmp_path, "char_cnn.filters", filters)
+
+    with pytest.raises(ConversionError, match=r"char_cnn.filters is .*; it must be a list of \[width, number\]"):
+        config_of(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["lstm.dim", "lstm.projection_dim", "char_cnn.activation", "char_cnn.embedding"])
+def test_a_missing_option_without_default_is_named(key: str, tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, omit=[key])
+
+    with pytest.raises(ConversionError, match=f"options.json: {key} is missing; it must be"):
+        config_of(tmp_path)
+
+
+def test_a_projection_wider_than_the_cell(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, dim=8, projection_dim=16)
+
+    with pytest.raises(ConversionError, match=r"lstm.projection_dim is 16; it must be at most lstm.dim, which is 8"):
+        config_of(tmp_path)
+
+
+def test_words_instead_of_characters(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, token_input=True)
+
+    config = config_of(tmp_path)
+
+    assert config.word_embedding_dim == 4
+    assert config.char_embedding_dim == 0
+    assert config.vocab_size == len(VOCABULARY) + 1
+
+
+def test_words_without_a_vocabulary(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, token_input=True)
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 reads words, .*12 rows\), and needs its vocabulary"):
+        config_of(tmp_path, *sources)
+
+
+def test_words_with_a_vocabulary_of_another_length(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, token_input=True)
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+
+    with pytest.raises(ConversionError, match=r"vocab.txt has 3 words, but array embedding of .* has 12 rows"):
+        config_of(tmp_path)
+
+
+def test_options_of_a_character_model_for_a_word_model(tmp_path: Path) -> None:
+    weights, _ = write_bilm_hdf5(tmp_path / "words", token_input=True)
+    _, options = write_bilm_hdf5(tmp_path / "characters")
+
+    with pytest.raises(ConversionError, match=r"array char_embed is missing, options.json calls for a matrix"):
+        config_of(tmp_path, weights, options)
+
+
+def test_a_vocabulary_gives_a_character_model_its_word_ids(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path)
+    path = tmp_path / "words.gz"
+    path.write_bytes(gzip.compress(b"the\n</S>\n<S>\n<UNK>\n"))
+
+    config = config_of(tmp_path, *sources, path)
+
+    assert (config.vocab_size, config.bos_token_id, config.eos_token_id) == (5, 3, 2)
+
+
+def test_a_vocabulary_of_another_size_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_bilm_hdf5(tmp_path, vocabulary=VOCABULARY, n_tokens_vocab=5)
+
+    config_of(tmp_path)
+
+    assert "vocab.txt has 12 words, but options.json says n_tokens_vocab 5" in caplog.text
+
+
+WORD_IDS = {
+    "usual": (("<S>", "</S>", "<UNK>", "the"), (5, 1, 2)),
+    "elsewhere": (("the", "<UNK>", "</S>", "<S>"), (5, 4, 3)),
+    "missing-ones-are-appended": (("the", "of"), (6, 3, 4)),
+    "only-unk-missing": (("</S>", "<S>"), (4, 2, 1)),
+    "the-last-of-doubles-counts": (("<S>", "</S>", "<S>", "<UNK>"), (5, 3, 2)),
+}
+
+
+@pytest.mark.parametrize(("vocabulary", "ids"), WORD_IDS.values(), ids=WORD_IDS.keys())
+def test_word_ids(vocabulary: tuple[str, ...], ids: tuple[int, int, int]) -> None:
+    assert word_ids(vocabulary) == ids

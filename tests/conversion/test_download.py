@@ -1,0 +1,353 @@
+"""`conversion.download`: a file arrives whole over a bad connection, or one line says why not."""
+
+import http.server
+import json
+import re
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from elmo_hf_conversion import ConversionError, convert
+from elmo_hf_conversion import download as download_module
+from elmo_hf_conversion.download import cache_folder, download, shown_url
+from original_formats import write_bilm_hdf5
+
+
+CONTENT = bytes(range(1, 256)) * 400
+
+
+@dataclass
+class Site:
+    """What the server on loopback does, and what it was asked for.
+
+    Attributes:
+        files: Content by path.
+        break_after: For each coming answer the number of bytes after which the connection breaks.
+        failures: For each coming request an HTTP error to answer with.
+        ranges: Whether parts of files are served.
+        sized: Whether sizes are told.
+        etag: The validator that is told.
+        content_type: The type that is told.
+        requests: The `Range` of every request.
+    """
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=lambda: {"/weights.hdf5": CONTENT})
+    break_after: list[int] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
+    ranges: bool = True
+    sized: bool = True
+    etag: str | None = '"one"'
+    content_type: str = "application/octet-stream"
+    requests: list[str | None] = field(default_factory=list)
+
+
+def handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = self.headers.get("Range")
+            site.requests.append(asked)
+            content = site.files.get(self.path.partition("?")[0])
+            if site.failures or content is None:
+                self.send_error(site.failures.pop(0) if site.failures else 404)
+                return
+            start = int(re.findall(r"\d+", asked)[0]) if asked and site.ranges else 0
+            if start and self.headers["If-Range"] not in (None, site.etag):
+                start = 0
+            if start >= len(content) > 0 and start:
+                self.send_error(416)
+                return
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            if site.sized:
+                self.send_header("Content-Length", str(len(content) - start))
+            if site.etag:
+                self.send_header("ETag", site.etag)
+            self.send_header("Content-Type", site.content_type)
+            self.end_headers()
+            length = site.break_after.pop(0) if site.break_after else len(content)
+            self.wfile.write(content[start : start + length])
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(download_module, "WAIT", 0.0)
+    # no proxy between the test and loopback
+    monkeypatch.setattr(urllib.request, "getproxies", dict)
+    monkeypatch.setattr(urllib.request, "_opener", None)
+    site = Site()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(site)) as server:
+        site.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield site
+        server.shutdown()
+        thread.join()
+
+
+def test_a_file_arrives_whole(site: Site, tmp_path: Path) -> None:
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.name == "weights.hdf5"
+    assert path.read_bytes() == CONTENT
+
+
+def test_it_is_downloaded_once(site: Site, tmp_path: Path) -> None:
+    first = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+    second = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert first == second
+    assert site.requests == [None]
+
+
+def test_links_of_the_same_file_name_are_kept_apart(site: Site, tmp_path: Path) -> None:
+    site.files = {"/a/weights.hdf5": b"aaa", "/b/weights.hdf5": b"bbb"}
+
+    paths = [download(f"{site.url}/{name}/weights.hdf5", cache_dir=tmp_path) for name in "ab"]
+
+    assert [path.read_bytes() for path in paths] == [b"aaa", b"bbb"]
+
+
+def test_a_broken_connection_is_resumed(site: Site, tmp_path: Path) -> None:
+    site.break_after = [30_000, 40_000]
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT
+    assert site.requests == [None, "bytes=30000-", "bytes=70000-"]
+
+
+def test_without_ranges_it_begins_anew(site: Site, tmp_path: Path) -> None:
+    site.ranges = False
+    site.break_after = [30_000]
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT
+    assert site.requests == [None, "bytes=30000-"]
+
+
+@pytest.mark.parametrize("etag", [None, 'W/"weak"'])
+def test_without_a_strong_validator_it_begins_anew(etag: str | None, site: Site, tmp_path: Path) -> None:
+    site.etag = etag
+    site.break_after = [30_000]
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT
+    assert site.requests == [None, None]
+
+
+def broken_off(site: Site, cache: Path) -> None:
+    """Leave a part behind, as a process that gave up."""
+    site.break_after = [30_000] + [0] * 20
+    with pytest.raises(ConversionError):
+        download(f"{site.url}/weights.hdf5", cache_dir=cache)
+    site.break_after = []
+    site.requests = []
+
+
+def test_it_gives_up_after_some_attempts_that_bring_nothing(site: Site, tmp_path: Path) -> None:
+    site.break_after = [30_000] + [0] * 20
+
+    with pytest.raises(
+        ConversionError,
+        match=r"weights.hdf5: the download broke off \(30,000 of 102,000 bytes came\) at 30,000 bytes. Run .* again",
+    ):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert len(site.requests) == 1 + download_module.MAX_ATTEMPTS
+
+
+def test_a_later_process_goes_on_where_it_stopped(site: Site, tmp_path: Path) -> None:
+    broken_off(site, tmp_path)
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT
+    assert site.requests == ["bytes=30000-"]
+
+
+def test_a_file_that_changed_meanwhile_begins_anew(site: Site, tmp_path: Path) -> None:
+    broken_off(site, tmp_path)
+    site.files["/weights.hdf5"] = CONTENT[::-1]
+    site.etag = '"two"'
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT[::-1]
+
+
+def test_a_file_that_shrank_meanwhile_begins_anew(site: Site, tmp_path: Path) -> None:
+    broken_off(site, tmp_path)
+    site.files["/weights.hdf5"] = CONTENT[:1000]
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT[:1000]
+
+
+def test_a_part_with_damaged_notes_begins_anew(site: Site, tmp_path: Path) -> None:
+    broken_off(site, tmp_path)
+    (notes,) = tmp_path.rglob("*.part.json")
+    notes.write_text("{")
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT
+    assert site.requests == [None]
+
+
+def test_a_part_that_is_whole_is_only_renamed(site: Site, tmp_path: Path) -> None:
+    broken_off(site, tmp_path)
+    (part,) = tmp_path.rglob("*.part")
+    part.write_bytes(CONTENT)
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert path.read_bytes() == CONTENT
+    assert site.requests == []
+
+
+def test_nothing_but_the_file_is_left_in_the_cache(site: Site, tmp_path: Path) -> None:
+    site.break_after = [30_000]
+
+    path = download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert {each.name for each in path.parent.iterdir()} <= {"weights.hdf5", "lock"}
+
+
+def test_a_size_that_is_not_told_is_not_checked(site: Site, tmp_path: Path) -> None:
+    site.sized = False
+
+    assert download(f"{site.url}/weights.hdf5", cache_dir=tmp_path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_a_passing_failure_is_tried_again(code: int, site: Site, tmp_path: Path) -> None:
+    site.failures = [code, code]
+
+    assert download(f"{site.url}/weights.hdf5", cache_dir=tmp_path).read_bytes() == CONTENT
+
+
+def test_a_lasting_failure_is_named(site: Site, tmp_path: Path) -> None:
+    site.failures = [503] * 20
+
+    with pytest.raises(ConversionError, match=r"broke off \(HTTP 503 Service Unavailable\) at 0 bytes"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize("code", [401, 403, 404, 410])
+def test_a_refusal_is_not_tried_again(code: int, site: Site, tmp_path: Path) -> None:
+    site.failures = [code]
+
+    with pytest.raises(ConversionError, match=rf"http://127.0.0.1:\d+/weights.hdf5: HTTP {code} .*. Check the link"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert len(site.requests) == 1
+
+
+def test_a_web_page_by_its_type(site: Site, tmp_path: Path) -> None:
+    site.content_type = "text/html; charset=utf-8"
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 is a web page, not a file of a model"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+
+def test_a_web_page_by_its_content(site: Site, tmp_path: Path) -> None:
+    site.files["/weights.hdf5"] = b"<!DOCTYPE html>\n<html>Sign in</html>"
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 is a web page, not a file of a model"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
+
+
+def test_an_empty_file(site: Site, tmp_path: Path) -> None:
+    site.files["/weights.hdf5"] = b""
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 is an empty file"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+
+@pytest.mark.usefixtures("site")
+def test_a_port_where_nobody_listens(tmp_path: Path) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/weights.hdf5"
+
+        with pytest.raises(ConversionError, match=r"broke off \(.*refused.*\) at 0 bytes"):
+            download(url, cache_dir=tmp_path)
+
+
+@pytest.mark.usefixtures("site")
+def test_a_host_that_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_found(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", not_found)
+
+    with pytest.raises(ConversionError, match=r"host nowhere.example is not found. Check the link and the network"):
+        download("https://nowhere.example/weights.hdf5", cache_dir=tmp_path)
+
+
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("url", ["http://[", "http://host:port/a", "https:///weights.hdf5"])
+def test_a_link_that_is_none(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConversionError, match="is no valid link"):
+        download(url, cache_dir=tmp_path)
+
+
+def test_names_that_a_link_may_have(site: Site, tmp_path: Path) -> None:
+    site.files = {"/a%20b/elmo%20%E6%97%A5.hdf5": b"abc"}
+
+    path = download(f"{site.url}/a b/elmo%20日.hdf5?token=secret#part", cache_dir=tmp_path)
+
+    assert path.name == "elmo_日.hdf5"
+
+
+def test_a_progress_bar_only_where_it_is_asked_for(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    download(f"{site.url}/weights.hdf5", cache_dir=tmp_path / "silent")
+    silent = capsys.readouterr().err
+    download(f"{site.url}/weights.hdf5", cache_dir=tmp_path / "shown", progress=True)
+
+    assert silent == ""
+    assert "weights.hdf5" in capsys.readouterr().err
+
+
+def test_secrets_are_not_shown() -> None:
+    assert shown_url("https://user:password@host/a.hdf5?token=x#y") == "https://host/a.hdf5"
+
+
+def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path))
+
+    assert cache_folder() == tmp_path
+
+
+def test_two_links_in_any_order_convert(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path / "cache"))
+    weights, options = write_bilm_hdf5(tmp_path / "original")
+    site.files = {"/elmo/weights.hdf5": weights.read_bytes(), "/elmo/options.json": options.read_bytes()}
+
+    convert([f"{site.url}/elmo/options.json?token=secret", f"{site.url}/elmo/weights.hdf5"], tmp_path / "model")
+
+    provenance = json.loads((tmp_path / "model/provenance.json").read_text(encoding="utf-8"))
+    assert [source["url"] for source in provenance["sources"]] == [
+        f"{site.url}/elmo/weights.hdf5",
+        f"{site.url}/elmo/options.json",
+    ]

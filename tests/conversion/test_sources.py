@@ -1,0 +1,113 @@
+"""`conversion.sources`: what the user gives becomes files, or one clear line."""
+
+import errno
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from elmo_hf_conversion import ConversionError, read_original
+from elmo_hf_conversion.sources import gather
+from original_formats import write_bilm_hdf5
+
+
+def names(folder: Path) -> list[str]:
+    with ExitStack() as resources:
+        return [file.name for file in gather([folder], resources)]
+
+
+def test_a_folder_lists_its_files_in_a_fixed_order(tmp_path: Path) -> None:
+    for name in ("b.json", "a.json", "sub/c.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+
+    assert names(tmp_path) == ["a.json", "b.json", "sub/c.json"]
+
+
+def test_hidden_files_and_resource_forks_are_left_out(tmp_path: Path) -> None:
+    for name in (".a.json", "__MACOSX/a.json", ".git/a.json", "b.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+
+    assert names(tmp_path) == ["b.json"]
+
+
+def test_linked_folders_are_not_entered(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.json").write_text("{}")
+    (folder / "circle").symlink_to(folder)
+
+    assert names(folder) == ["a.json"]
+
+
+def test_a_single_path_is_a_source_too(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path)
+
+    with read_original(tmp_path) as checkpoint:  # type: ignore[arg-type]
+        assert checkpoint.weights_name == "weights.hdf5"
+
+
+def test_nothing_given() -> None:
+    with pytest.raises(ConversionError, match="No source given"):
+        read_original([])
+
+
+def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConversionError, match=r"nowhere.hdf5 does not exist"):
+        read_original([tmp_path / "nowhere.hdf5"])
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConversionError, match="holds no files"):
+        read_original([tmp_path])
+
+
+def test_a_folder_of_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_hf_conversion.sources.MAX_FILES", 2)
+    for i in range(3):
+        (tmp_path / f"{i}").touch()
+
+    with pytest.raises(ConversionError, match="holds more than 2 files"):
+        read_original([tmp_path])
+
+
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "weights.hdf5").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 is no regular file"):
+        read_original([tmp_path / "weights.hdf5"])
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "weights.hdf5")
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 is no regular file"):
+        read_original([tmp_path / "weights.hdf5"])
+
+
+@pytest.mark.parametrize("scheme", ["s3", "ftp", "file", "hf"])
+def test_links_of_other_kinds(scheme: str) -> None:
+    with pytest.raises(ConversionError, match=f"{scheme} links are not read"):
+        read_original([f"{scheme}://host/weights.hdf5"])
+
+
+ERRORS = {
+    "permission": (PermissionError(errno.EACCES, "Permission denied", "a/weights.hdf5"), "a/weights.hdf5 .* denied"),
+    "full-disk": (OSError(errno.ENOSPC, "No space left on device"), "The disk is full .* TMPDIR"),
+    "other": (OSError(errno.EIO, "Input/output error", "a"), r"a cannot be read \(Input/output error\)"),
+}
+
+
+@pytest.mark.parametrize(("error", "message"), ERRORS.values(), ids=ERRORS.keys())
+def test_errors_of_the_system(error: OSError, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = write_bilm_hdf5(tmp_path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("elmo_hf_conversion.sources.kind_of", fail)
+
+    with pytest.raises(ConversionError, match=message):
+        read_original(sources)

@@ -1,0 +1,150 @@
+"""`conversion.verify`: converted models agree with NumPy in every variant, and wrong ones are found out."""
+
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from transformers import AutoModel
+
+from elmo_hf_conversion import convert
+from elmo_hf_conversion.readers.base import ConversionError
+from elmo_hf_conversion.verify import LayerDifference, verify
+from original_formats import write_bilm_hdf5
+
+
+def convert_in_float64(folder: Path, **variant: Any) -> None:
+    """Write an original, convert it, and make the model compute in float64, where little is left to rounding.
+
+    The random weights amplify rounding from word to word, up to the clips. A conversion rounds only the biases, when
+    it adds the forget gate's 1: here they have room for it.
+    """
+    weights, _ = write_bilm_hdf5(folder / "original", **variant)
+    with h5py.File(weights, "a") as file:
+        biases: list[str] = []
+        file.visit(lambda name: biases.append(name) if name.endswith("/B") else None)
+        for name in biases:
+            file[name][...] = np.round(file[name][...] * 256) / 256
+    convert([folder / "original"], folder / "model")
+    AutoModel.from_pretrained(folder / "model").double().save_pretrained(folder / "model")
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param({}, id="as the releases"),
+        pytest.param({"use_skip_connections": False}, id="no skip connections"),
+        pytest.param({"omit": ["lstm.use_skip_connections"]}, id="skip connections absent"),
+        pytest.param({"dim": 4, "projection_dim": 4}, id="no LSTM projection"),
+        pytest.param({"filters": ((1, 2), (3, 2)), "projection_dim": 4}, id="no character projection"),
+        pytest.param({"n_highway": 0}, id="no highways"),
+        pytest.param({"omit": ["char_cnn.n_highway"], "n_highway": 0}, id="highways absent"),
+        pytest.param({"n_highway": 1}, id="one highway"),
+        pytest.param({"activation": "tanh", "cell_clip": 0.5, "proj_clip": 0.25}, id="tanh"),
+        pytest.param({"omit": ["lstm.cell_clip", "lstm.proj_clip"]}, id="clips absent"),
+        pytest.param({"cell_clip": None, "proj_clip": None}, id="clips null"),
+        pytest.param({"cell_clip": 0, "proj_clip": 0}, id="clips zero"),
+        pytest.param({"cell_clip": 0.5, "proj_clip": 0.25}, id="narrow clips"),
+        pytest.param({"max_characters": 10}, id="ten characters"),
+        pytest.param({"n_characters": 261}, id="261 characters"),
+        pytest.param({"char_dim": 7, "dim": 6, "projection_dim": 5}, id="odd widths"),
+        pytest.param({"filters": ((5, 3), (1, 4), (7, 2))}, id="filters out of order"),
+        pytest.param({"n_layers": 1}, id="one layer"),
+        pytest.param({"n_layers": 1, "multi_rnn_cell": True}, id="one layer in a stack"),
+        pytest.param({"n_layers": 5}, id="five layers"),
+        pytest.param({"dtype": "float64"}, id="float64"),
+        pytest.param({"dtype": "float16"}, id="float16"),
+        pytest.param({"token_input": True}, id="words"),
+        pytest.param({"token_input": True, "n_layers": 1, "use_skip_connections": False}, id="words, one layer"),
+        pytest.param({"vocabulary": ["<S>", "</S>", "<UNK>", "the"]}, id="characters and a vocabulary"),
+    ],
+)
+def test_a_converted_model_equals_the_original(variant: dict[str, Any], tmp_path: Path) -> None:
+    convert_in_float64(tmp_path, **variant)
+
+    differences = verify(tmp_path / "model", [tmp_path / "original"])
+
+    assert max(difference.max_abs for difference in differences) < 1e-6, differences
+
+
+def test_reports_every_layer_fresh_and_with_state(tmp_path: Path) -> None:
+    convert_in_float64(tmp_path, n_layers=3)
+
+    differences = verify(tmp_path / "model", [tmp_path / "original"])
+
+    assert [(difference.with_state, difference.layer) for difference in differences] == [
+        (with_state, layer) for with_state in (False, True) for layer in range(4)
+    ]
+
+
+def test_takes_a_zip(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path / "original", dim=4)
+    archive = tmp_path / "original.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for path in (tmp_path / "original").iterdir():
+            opened.write(path, path.name)
+    convert([archive], tmp_path / "model")
+
+    assert all(difference.passed for difference in verify(tmp_path / "model", [archive]))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "first_wrong_layer"),
+    [
+        ("token_encoder.convolutions.2.bias", 0),
+        ("layers.0.recurrent_weight", 1),
+        ("layers.1.output_weight", 2),
+    ],
+)
+def test_a_wrong_parameter_shows_in_its_layer(parameter: str, first_wrong_layer: int, tmp_path: Path) -> None:
+    convert_in_float64(tmp_path)
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    weights[parameter] += 1e-3
+    save_file(weights, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
+
+    differences = verify(tmp_path / "model", [tmp_path / "original"])
+
+    wrong = {difference.layer for difference in differences if not difference.passed}
+    assert min(wrong) == first_wrong_layer
+
+
+def test_sentences_may_be_given(tmp_path: Path) -> None:
+    convert_in_float64(tmp_path)
+
+    differences = verify(tmp_path / "model", [tmp_path / "original"], [["the", "bank"], ["Hà"]])
+
+    assert all(difference.passed for difference in differences)
+
+
+def test_no_sentences_are_an_error(tmp_path: Path) -> None:
+    convert_in_float64(tmp_path)
+
+    with pytest.raises(ConversionError, match="at least one"):
+        verify(tmp_path / "model", [tmp_path / "original"], [])
+
+
+def test_the_original_of_another_model_is_named(tmp_path: Path) -> None:
+    convert_in_float64(tmp_path)
+    shutil.rmtree(tmp_path / "original")
+    write_bilm_hdf5(tmp_path / "original", n_layers=3)
+
+    with pytest.raises(ConversionError, match=r"has 3 layers .* has 4 layers"):
+        verify(tmp_path / "model", [tmp_path / "original"])
+
+
+def test_a_source_without_weights_is_an_error(tmp_path: Path) -> None:
+    convert_in_float64(tmp_path)
+    (tmp_path / "original" / "weights.hdf5").unlink()
+
+    with pytest.raises(ConversionError, match="HDF5"):
+        verify(tmp_path / "model", [tmp_path / "original"])
+
+
+def test_a_difference_that_is_not_a_number_does_not_pass() -> None:
+    difference = LayerDifference(layer=0, with_state=False, max_abs=float("nan"), scale=1.0, tolerance=1e-5)
+
+    assert not difference.passed

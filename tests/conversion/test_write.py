@@ -1,0 +1,334 @@
+"""`conversion.write`: a folder that loads appears, whole and the same each time, or nothing does."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import AutoModel, AutoTokenizer
+
+from elmo_hf import ElmoModel, ElmoTokenizer, __version__
+from elmo_hf_conversion import ConversionError, convert
+from original_formats import VOCABULARY, write_bilm_hdf5
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> tuple[Path, Path]:
+    return write_bilm_hdf5(tmp_path / "original")
+
+
+@pytest.fixture
+def nothing_left(tmp_path: Path) -> Iterator[None]:
+    """After a failure the folder holds the original, and nothing else: no output, no temporary folder."""
+    yield
+    assert [path.name for path in tmp_path.iterdir()] == ["original"]
+
+
+def test_the_folder_loads_by_the_auto_classes(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    config = convert(sources, tmp_path / "model")
+
+    model = AutoModel.from_pretrained(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    output = model(**tokenizer([["EU-wide", "measures"]], is_split_into_words=True, return_tensors="pt"))
+
+    assert isinstance(model, ElmoModel)
+    assert isinstance(tokenizer, ElmoTokenizer)
+    assert model.config.hidden_size == config.hidden_size == 8
+    assert output.last_hidden_state.shape == (1, 4, 8)
+
+
+def test_the_mix_starts_as_the_mean(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    convert(sources, tmp_path / "model")
+
+    with safe_open(tmp_path / "model/model.safetensors", "pt") as file:
+        torch.testing.assert_close(file.get_tensor("scalar_mix.weights"), torch.zeros(3))
+        torch.testing.assert_close(file.get_tensor("scalar_mix.gamma"), torch.ones(1))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_weights_are_saved_in_float32(dtype: str, tmp_path: Path) -> None:
+    convert(write_bilm_hdf5(tmp_path / "original", dtype=dtype), tmp_path / "model")
+
+    model = AutoModel.from_pretrained(tmp_path / "model")
+
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_the_folder_carries_the_hub_files(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    convert(sources, tmp_path / "model")
+
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+
+    assert {"configuration_elmo.py", "modeling_elmo.py", "tokenization_elmo.py", "tokenizer.json"} <= names
+
+
+def test_the_vocabulary_becomes_the_tokenizers(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path / "original", vocabulary=VOCABULARY)
+
+    convert([tmp_path / "original"], tmp_path / "model")
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    ids = tokenizer([["bank", "nowhere"]], is_split_into_words=True)["input_ids"]
+    # <S>, bank on line 12, <UNK>, </S>
+    assert [list(row) for row in ids] == [[1, 12, 3, 2]]
+
+
+VOCABULARIES = {
+    "special-words-missing": ["the", "of"],
+    "special-words-last": ["the", "<UNK>", "</S>", "<S>"],
+    "doubles-and-blanks": ["<S>", "the", "", "the", "</S>", "<UNK>", "", "<S>"],
+    "padding-as-a-word": ["<S>", "</S>", "<UNK>", "<PAD>", "the"],
+    "maxtermid": ["<S>", "</S>", "<UNK>", "!!!MAXTERMID", "the"],
+}
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES.values(), ids=VOCABULARIES.keys())
+def test_tokenizer_and_model_agree_on_an_odd_vocabulary(vocabulary: list[str], tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path / "original", vocabulary=vocabulary)
+
+    config = convert([tmp_path / "original"], tmp_path / "model")
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert len(tokenizer) == config.vocab_size
+    assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (config.bos_token_id, config.eos_token_id)
+
+
+def test_provenance_says_where_everything_comes_from(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path / "original", reverse=True)
+
+    convert([weights, options], tmp_path / "model")
+
+    assert json.loads((tmp_path / "model/provenance.json").read_text(encoding="utf-8")) == {
+        "format": "bilm-hdf5",
+        "sources": [
+            {
+                "name": path.name,
+                "size": path.stat().st_size,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            }
+            for path in (weights, options)
+        ],
+        "options": json.loads(options.read_text(encoding="utf-8")),
+        "converter": f"elmo_hf {__version__}",
+    }
+
+
+def test_unknown_options_survive_in_the_configuration(tmp_path: Path) -> None:
+    convert(write_bilm_hdf5(tmp_path / "original", reverse=True), tmp_path / "model")
+
+    assert AutoModel.from_pretrained(tmp_path / "model").config.original_options == {"reverse": True}
+
+
+def test_the_model_card_names_sources_and_states_no_licence(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    convert(sources, tmp_path / "model")
+
+    card = (tmp_path / "model/README.md").read_text(encoding="utf-8")
+
+    sha256 = hashlib.sha256(sources[0].read_bytes()).hexdigest()
+    assert card.startswith("---\nlibrary_name: transformers\ntags:\n- elmo\n")
+    assert f"| `weights.hdf5` | {sources[0].stat().st_size:,} | `{sha256}` |" in card
+    assert "The licence of the source is not\nrecorded here." in card
+    assert str(tmp_path) not in card
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_converting_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path / "original", vocabulary=VOCABULARY, reverse=True)
+
+    convert([tmp_path / "original"], tmp_path / "a")
+    convert([tmp_path / "original"], tmp_path / "b")
+
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_files_have_the_permissions_of_new_files(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        convert(sources, tmp_path / "model")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o750
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "model").iterdir()} == {0o640}
+
+
+def test_nothing_is_shown_unless_asked_for(
+    sources: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    convert(sources, tmp_path / "model")
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_missing_parent_folders_are_made(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    convert(sources, tmp_path / "a/b/model")
+
+    assert (tmp_path / "a/b/model/config.json").is_file()
+
+
+def as_file(path: Path) -> None:
+    path.touch()
+
+
+def as_empty_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def as_dangling_link(path: Path) -> None:
+    path.symlink_to(path.with_name("gone"))
+
+
+@pytest.mark.parametrize("occupy", [as_file, as_empty_folder, as_dangling_link])
+def test_an_output_that_exists_is_left_alone(occupy: Any, sources: tuple[Path, Path], tmp_path: Path) -> None:
+    occupy(tmp_path / "model")
+    before = sorted(tmp_path.iterdir())
+
+    with pytest.raises(ConversionError, match=r"model already exists. Give another --output, or remove it first"):
+        convert(sources, tmp_path / "model")
+
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_output_that_appears_meanwhile_is_left_alone(
+    sources: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = ElmoModel.save_pretrained
+
+    def slow(self: ElmoModel, folder: Path) -> None:
+        save(self, folder)
+        (tmp_path / "model").mkdir()
+
+    monkeypatch.setattr(ElmoModel, "save_pretrained", slow)
+
+    with pytest.raises(ConversionError, match="already exists"):
+        convert(sources, tmp_path / "model")
+
+    assert not list((tmp_path / "model").iterdir())
+
+
+def test_a_parent_that_is_a_file(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ConversionError, match=r"file cannot be written \(.*\). Give an --output elsewhere"):
+        convert(sources, tmp_path / "file/model")
+
+
+FAILURES = {
+    "full-disk": (OSError(errno.ENOSPC, "No space left on device"), "model: the disk is full"),
+    "full-disk-in-safetensors": (
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        "model: the disk is full",
+    ),
+    "full-disk-in-tokenizers": (
+        Exception("No space left on device (os error 28)"),
+        "model: the disk is full",
+    ),
+    "permission": (
+        PermissionError(errno.EACCES, "Permission denied"),
+        r"model cannot be written \(Permission denied\)",
+    ),
+    "other": (OSError(errno.EIO, "Input/output error"), r"model cannot be written \(Input/output error\)"),
+}
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize(("error", "message"), FAILURES.values(), ids=FAILURES.keys())
+def test_a_failure_while_writing_leaves_nothing(
+    error: Exception, message: str, sources: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: ElmoModel, folder: Path) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise error
+
+    monkeypatch.setattr(ElmoModel, "save_pretrained", fail)
+
+    with pytest.raises(ConversionError, match=message):
+        convert(sources, tmp_path / "sub/model")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_disk_that_is_too_small_is_known_before_writing(
+    sources: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
+
+    with pytest.raises(ConversionError, match=r"model: the disk is full \([\d,]+ bytes are needed, 0 are free\)"):
+        convert(sources, tmp_path / "model")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_defect_of_ours_is_not_blamed_on_the_disk(
+    sources: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(ElmoModel, "save_pretrained", fail)
+
+    with pytest.raises(TypeError, match="a defect"):
+        convert(sources, tmp_path / "model")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_interruption_leaves_nothing(
+    sources: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ElmoModel, "save_pretrained", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(sources, tmp_path / "model")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_damaged_input_leaves_nothing(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    with h5py.File(sources[0], "a") as file:
+        file["CNN_proj/W_proj"][0, 0] = np.nan
+
+    with pytest.raises(ConversionError, match="array CNN_proj/W_proj holds NaN"):
+        convert(sources, tmp_path / "model")
+
+
+KILLED = """
+import os, signal, sys
+from elmo_hf import ElmoModel
+from elmo_hf_conversion import convert
+ElmoModel.save_pretrained = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+convert(sys.argv[1:3], sys.argv[3])
+"""
+
+
+def test_what_a_killed_process_leaves_is_in_nobodys_way(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    output = tmp_path / "model"
+    killed = subprocess.run([sys.executable, "-c", KILLED, *sources, output], check=False)
+    assert killed.returncode == -9
+    assert not output.exists()
+
+    convert(sources, output)
+
+    assert (output / "config.json").is_file()
+
+
+def test_as_a_module_it_is_the_command(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "elmo_hf_conversion", *sources, "--output", tmp_path / "model"]
+
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    assert (tmp_path / "model/config.json").is_file()

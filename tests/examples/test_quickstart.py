@@ -1,0 +1,93 @@
+"""`examples/quickstart.py` runs, tells the truth, and harms nothing."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from transformers.utils import logging
+
+
+QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart.py"
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script as a module, about to run in an empty folder with `--output model`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["quickstart.py", "--output", "model"])
+    monkeypatch.setattr(logging, "disable_progress_bar", lambda: None)
+    spec = importlib.util.spec_from_file_location("quickstart", QUICKSTART)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.usefixtures("allennlp_fixture")
+def test_prints_small_differences_and_where_the_model_is(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(QUICKSTART), "--output", "model"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    differences = [float(number) for number in re.findall(r"max \|difference\| (\S+)", done.stdout)]
+    assert len(differences) == 4
+    assert 0 < max(differences) < 1e-5
+    assert "bitwise equal: True" in done.stdout
+    assert str(tmp_path / "model") in done.stdout
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+
+
+@pytest.mark.usefixtures("allennlp_fixture")
+def test_a_second_run_uses_the_same_model(quickstart: ModuleType, tmp_path: Path, capsys: Captured) -> None:
+    assert quickstart.main() == 0
+    before = (tmp_path / "model" / "model.safetensors").stat()
+
+    assert quickstart.main() == 0
+
+    assert "from an earlier run" in capsys.readouterr().out
+    assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == before.st_mtime_ns
+
+
+@pytest.mark.usefixtures("allennlp_fixture")
+def test_a_folder_of_something_else_is_left_alone(quickstart: ModuleType, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.txt").write_text("mine")
+
+    assert quickstart.main() == 1
+
+    assert re.fullmatch(r"quickstart: error: [^\n]*model[^\n]*\n", capsys.readouterr().err)
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.usefixtures("allennlp_fixture")
+def test_a_difference_is_not_glossed_over(
+    quickstart: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    recorded = quickstart.read_recorded
+    monkeypatch.setattr(quickstart, "read_recorded", lambda *arguments: recorded(*arguments) + 1e-3)
+
+    assert quickstart.main() == 1
+
+    assert "exceeds 1e-05" in capsys.readouterr().err
+
+
+def test_says_what_to_do_where_the_wheel_cannot_be_had(
+    quickstart: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+
+    assert quickstart.main() == 1
+
+    assert re.fullmatch(r"quickstart: error: [^\n]*allennlp==0\.9\.0[^\n]*\n", capsys.readouterr().err)

@@ -1,0 +1,90 @@
+"""Transformers' common model tests, on a model that reads characters and on one that reads words."""
+
+import unittest
+
+import torch
+from transformers.models.auto import modeling_auto
+from transformers.testing_utils import torch_device
+from transformers_tests.test_configuration_common import ConfigTester
+from transformers_tests.test_modeling_common import ModelTesterMixin
+
+from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoModel
+
+
+# the mixin looks up here which labels a class wants, and tests no training of a class that is not listed
+modeling_auto.MODEL_MAPPING_NAMES["elmo"] = "ElmoModel"
+modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES["elmo"] = "ElmoForTokenClassification"
+
+
+class ElmoModelTester:
+    """Makes the tiny configuration and the inputs that the mixin asks for."""
+
+    # read by the mixin
+    is_training = True
+    batch_size = 5
+    seq_length = 7
+    hidden_size = 16
+    num_hidden_layers = 2
+    num_labels = 3
+    vocab_size = 41
+    max_characters_per_token = 10
+
+    def __init__(self, parent: unittest.TestCase, *, char_embedding_dim: int = 4, word_embedding_dim: int = 0) -> None:
+        self.parent = parent
+        self.char_embedding_dim = char_embedding_dim
+        self.word_embedding_dim = word_embedding_dim
+
+    def get_config(self) -> ElmoConfig:
+        """Return a new configuration."""
+        return ElmoConfig(
+            vocab_size=self.vocab_size,
+            hidden_size=self.hidden_size,
+            intermediate_size=12,
+            num_hidden_layers=self.num_hidden_layers,
+            char_embedding_dim=self.char_embedding_dim,
+            word_embedding_dim=self.word_embedding_dim,
+            max_characters_per_token=self.max_characters_per_token,
+            char_filters=[[1, 4], [2, 6]] if self.char_embedding_dim else [],
+            num_highway_layers=1 if self.char_embedding_dim else 0,
+            num_labels=self.num_labels,
+        )
+
+    def prepare_config_and_inputs_for_common(self) -> tuple[ElmoConfig, dict[str, torch.Tensor]]:
+        """Return a configuration and a batch whose second row is padded."""
+        generator = torch.Generator().manual_seed(0)
+        attention_mask = torch.ones(self.batch_size, self.seq_length, dtype=torch.long)
+        attention_mask[1, -2:] = 0
+        input_ids = torch.randint(1, self.vocab_size, (self.batch_size, self.seq_length), generator=generator)
+        inputs = {"input_ids": input_ids * attention_mask, "attention_mask": attention_mask}
+        if self.char_embedding_dim:
+            size = (self.batch_size, self.seq_length, self.max_characters_per_token)
+            inputs["char_ids"] = torch.randint(1, 262, size, generator=generator) * attention_mask[..., None]
+        return self.get_config(), {name: ids.to(torch_device) for name, ids in inputs.items()}
+
+
+class ElmoModelTest(ModelTesterMixin, unittest.TestCase):
+    """A model that reads characters, as every released English one does."""
+
+    all_model_classes = (ElmoModel, ElmoForTokenClassification)
+    has_attentions = False
+    # `get_input_embeddings` is the table of characters, whose size is that of a byte and some markers
+    test_resize_embeddings = False
+
+    def setUp(self) -> None:
+        self.model_tester = ElmoModelTester(self)
+        self.config_tester = ConfigTester(
+            self, config_class=ElmoConfig, hidden_size=16, common_properties=["hidden_size", "num_hidden_layers"]
+        )
+
+    def test_config(self) -> None:
+        self.config_tester.run_common_tests()
+
+
+class ElmoWordModelTest(ModelTesterMixin, unittest.TestCase):
+    """A model that reads word ids only, whose vocabulary can be resized."""
+
+    all_model_classes = (ElmoModel, ElmoForTokenClassification)
+    has_attentions = False
+
+    def setUp(self) -> None:
+        self.model_tester = ElmoModelTester(self, char_embedding_dim=0, word_embedding_dim=6)
