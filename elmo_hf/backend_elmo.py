@@ -16,6 +16,7 @@
 All of it is written to tokenizer.json.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -87,7 +88,9 @@ MOSES = "|".join(
     ]
 )
 
-PATTERNS = {"moses": MOSES, "whitespace": rf"[^{SPACE}]++"}
+# A comment in the pattern names it, so that tokenizer.json tells ours, of whatever version, from a user's own.
+PATTERNS = {name: f"(?#{name}){words}" for name, words in (("moses", MOSES), ("whitespace", rf"[^{SPACE}]++"))}
+NAMED = re.compile(r"\(\?#(\w+)\)")
 
 
 def make_pre_tokenizer(name: str) -> PreTokenizer:
@@ -103,6 +106,14 @@ def make_pre_tokenizer(name: str) -> PreTokenizer:
     if name not in PATTERNS:
         raise ValueError(f"pre_tokenizer is {name!r}; it can be one of {sorted(PATTERNS)}.")
     return Split(Regex(PATTERNS[name]), behavior="removed", invert=True)
+
+
+def name_of(pre_tokenizer: PreTokenizer) -> str | None:
+    """Name a pre-tokenizer that `make_pre_tokenizer` made, in this version or another; `None` for any other."""
+    state = json.loads(pre_tokenizer.__getstate__())
+    pattern = state.get("pattern")
+    found = NAMED.match(pattern.get("Regex", "")) if isinstance(pattern, dict) else None
+    return found[1] if found else None
 
 
 def make_backend(vocab: Sequence[str], pre_tokenizer: str) -> Tokenizer:
@@ -233,6 +244,7 @@ __all__ = [
     "for_rust",
     "make_backend",
     "make_pre_tokenizer",
+    "name_of",
     "read_examples",
     "with_model",
     "without_surrogates",

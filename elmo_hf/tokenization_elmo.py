@@ -40,6 +40,7 @@ from .backend_elmo import (
     for_rust,
     make_backend,
     make_pre_tokenizer,
+    name_of,
     read_examples,
     with_model,
     word_model,
@@ -150,9 +151,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if isinstance(backend.model, WordLevel):
             model = word_model(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
             self._tokenizer = backend = with_model(backend, model)
-        known = {make_pre_tokenizer(name).__getstate__() for name in PATTERNS}
-        # a pre-tokenizer that the user made stays
-        if backend.pre_tokenizer is None or backend.pre_tokenizer.__getstate__() in known:
+        # a checkpoint keeps its own cut of that name, and a pre-tokenizer that the user made stays
+        if backend.pre_tokenizer is None or name_of(backend.pre_tokenizer) not in (None, self.pre_tokenizer):
             backend.pre_tokenizer = make_pre_tokenizer(self.pre_tokenizer)
         template = json.loads(backend.post_processor.__getstate__()).get("single", [])
         words = [piece["SpecialToken"]["id"] for piece in template if "SpecialToken" in piece]

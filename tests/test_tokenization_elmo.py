@@ -1,6 +1,7 @@
 """`elmo_hf.tokenization_elmo`: a word is a token, with its characters, through padding, truncation and saving."""
 
 import copy
+import json
 import pickle
 import threading
 from collections.abc import Callable
@@ -395,6 +396,19 @@ def test_saved_and_loaded_again(tmp_path: Path) -> None:
     assert loaded.get_vocab() == tokenizer.get_vocab()
     assert (loaded.max_characters_per_token, loaded.pre_tokenizer, loaded.model_max_length) == (12, "whitespace", 7)
     assert "sat" not in (tmp_path / "tokenizer_config.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("option", "words"), [({}, ["a", "b", "."]), ({"pre_tokenizer": "whitespace"}, ["a.b", "."])])
+def test_a_checkpoint_keeps_its_own_cut_unless_another_is_asked_for(
+    option: dict[str, str], words: list[str], tmp_path: Path
+) -> None:
+    ElmoTokenizer().save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    # as another version of this package may cut
+    saved["pre_tokenizer"]["pattern"]["Regex"] = r"(?#moses)[a-z]|\.(?=$)"
+    (tmp_path / "tokenizer.json").write_text(json.dumps(saved), encoding="utf-8")
+
+    assert ElmoTokenizer.from_pretrained(tmp_path, **option).tokenize("a.b .") == words
 
 
 def test_options_of_from_pretrained_win(tmp_path: Path) -> None:
