@@ -1,13 +1,11 @@
 """Every foreign name and axis convention, as data.
 
-A rule turns arrays of the original file into parameters of `ElmoModel`, and back. bilm-tf multiplies `x @ W`, orders
-the gates i, g, f, o (TensorFlow calls g `j`), and adds 1 to the forget gate when it runs; `torch.nn.Linear` multiplies
-`x @ W.T`, and this package orders i, f, g, o with that 1 in the bias. Highway layers are gated as in bilm-tf, so no
-sign changes (AllenNLP gates the other way round, hence its negated weights).
+A rule turns arrays of the original file into parameters of `ElmoModel`, and back. bilm-tf multiplies `x @ W` and
+orders the gates i, g, f, o (TensorFlow calls g `j`); `torch.nn.Linear` multiplies `x @ W.T`, and this package orders
+i, f, g, o. Both add 1 to the forget gate when they run. Highway layers are gated as in bilm-tf, so no sign changes
+(AllenNLP gates the other way round, hence its negated weights).
 
-Every change but one is a permutation or a padding, so there and back again is the same to the bit. The exception is
-the forget gate's bias, where `b + 1` may round, to half a unit in the last place. Restored as `(b + 1) - 1` it is
-within 1.2e-7 of the original where |b + 1| < 4, and that, converted again, gives the same model to the bit.
+Every change is a permutation or a padding: there and back again is the same to the bit.
 
 Letters: `C` cell, `P` projection, `F` filters in all, `V` words or characters.
 """
@@ -219,17 +217,6 @@ def _swap_gates(tensor: Tensor) -> Tensor:
     return torch.cat([first, third, second, last], dim=-1)
 
 
-def _lstm_bias(bias: Tensor) -> Tensor:
-    """`[4C]` -> `[4C]`, with the forget gate's run-time 1 made part of the parameter."""
-    i, g, f, o = bias.chunk(4)
-    return torch.cat([i, f + 1, g, o])
-
-
-def _original_lstm_bias(bias: Tensor) -> Tensor:
-    i, f, g, o = bias.chunk(4)
-    return torch.cat([i, g, f - 1, o])
-
-
 def _lstm_kernels(kernels: Iterable[Tensor]) -> list[Tensor]:
     """Forward and backward `[2P, 4C]` -> two input weights `[4C, P]` and the recurrent weight `[2, P, 4C]`.
 
@@ -268,7 +255,7 @@ def _each_way(stacked: Iterable[Tensor]) -> list[Tensor]:
 SAME = each(_same, _same)
 TRANSPOSE = each(_transposed, _transposed)
 CONVOLUTION = each(_convolution, _original_convolution)
-LSTM_BIAS = each(_lstm_bias, _original_lstm_bias)
+LSTM_BIAS = each(_swap_gates, _swap_gates)
 LSTM_KERNELS = Change(_lstm_kernels, _original_lstm_kernels)
 BOTH_WAYS = Change(_both_ways, _each_way)
 

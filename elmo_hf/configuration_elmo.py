@@ -39,6 +39,7 @@ class ElmoConfig(PreTrainedConfig):
         word_embedding_dim: Width of a word's own embedding; 0 for a model that reads characters only.
         cell_clip: The cell is kept within plus and minus this value; `None` does not clip.
         projection_clip: The same for the projected output. Without a projection it has no effect, as in TensorFlow.
+        forget_bias: Added to the forget gate when the model runs, 1 in bilm-tf; 0 where the stored bias contains it.
         use_skip_connections: Add the input of each biLSTM layer from the second on to its output.
         hidden_dropout_prob: Dropout on the input of each biLSTM layer, in training.
         classifier_dropout: Dropout on the vectors that a task head reads, in training.
@@ -76,6 +77,7 @@ class ElmoConfig(PreTrainedConfig):
     word_embedding_dim: int = 0
     cell_clip: float | int | None = 3.0
     projection_clip: float | int | None = 3.0
+    forget_bias: float | int = 1.0
     use_skip_connections: bool = True
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.5

@@ -208,6 +208,7 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
             self.output_weight = nn.Parameter(torch.empty(2, cell, width))
         self.cell_clip = config.cell_clip
         self.projection_clip = config.projection_clip
+        self.forget_bias = config.forget_bias
         # CODEPATH: every English release has skip connections; bilm-tf's own test model has none
         self.skip = config.use_skip_connections and layer_idx > 0
 
@@ -231,6 +232,9 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
         inputs = torch.stack(
             [project(halves[packing.words[way], way]) for way, project in enumerate(self.input_projections)]
         )
+        cell_width = inputs.shape[2] // 4
+        # forget little at first (Jozefowicz et al. 2015); not part of the bias, so that files go there and back intact
+        inputs[:, :, cell_width : 2 * cell_width] += self.forget_bias
         # [2, N, P]
         outputs, (hidden, cell) = recurrence(
             inputs,
@@ -310,12 +314,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.normal_(module.recurrent_weight, std=self.config.initializer_range)
             if module.output_weight is not None:
                 init.normal_(module.output_weight, std=self.config.initializer_range)
-            # forget little at first (Jozefowicz et al. 2015), as bilm-tf does by adding 1 at run time
-            for projection in module.input_projections:
-                bias = projection.get_parameter("bias")
-                gates = torch.zeros_like(bias).reshape(4, -1)
-                gates[1] = 1
-                init.copy_(bias, gates.flatten())
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Give the word vocabulary another size; see `PreTrainedModel.resize_token_embeddings`.

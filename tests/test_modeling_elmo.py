@@ -389,8 +389,18 @@ def test_new_weights_are_initialised() -> None:
     assert model.scalar_mix.gamma.tolist() == [1]
     for layer in model.layers:
         assert layer.recurrent_weight.std() == pytest.approx(0.02, rel=0.1)
+        assert not any(projection.bias.any() for projection in layer.input_projections)
+
+
+def test_the_forget_bias_is_added_to_the_stored_one() -> None:
+    stored, added = tiny_model(forget_bias=0.0), tiny_model(forget_bias=1.0)
+    for layer in stored.layers:
         for projection in layer.input_projections:
-            assert projection.bias.reshape(4, 12).tolist() == [[0] * 12, [1] * 12, [0] * 12, [0] * 12]
+            projection.bias.data.reshape(4, -1)[1] += 1
+
+    batch = sentence(7, stored.config)
+
+    torch.testing.assert_close(layers(stored, batch), layers(added, batch), atol=1e-6, rtol=0)
 
 
 def test_more_words_do_not_touch_the_characters() -> None:
