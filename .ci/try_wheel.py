@@ -1,0 +1,22 @@
+"""Use the installed wheel with no more than its own dependencies."""
+
+import importlib
+import importlib.util
+import pkgutil
+
+import torch
+from transformers import AutoConfig, AutoModel
+
+import elmo_hf
+
+
+assert importlib.util.find_spec("h5py") is None, "the environment should only have what the package itself needs"
+assert "site-packages" in elmo_hf.__file__, elmo_hf.__file__
+
+for module in pkgutil.walk_packages(elmo_hf.__path__, "elmo_hf."):
+    importlib.import_module(module.name)
+
+config = AutoConfig.for_model("elmo", hidden_size=8, intermediate_size=6, char_filters=[[1, 4]], num_highway_layers=1)
+model = AutoModel.from_config(config).eval()
+char_ids = torch.ones(1, 3, config.max_characters_per_token, dtype=torch.long)
+assert model(char_ids=char_ids).last_hidden_state.shape == (1, 3, 8)
