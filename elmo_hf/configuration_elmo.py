@@ -19,6 +19,32 @@ from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
 
+# far above every release: what is larger is a damaged file, and would exhaust the memory before it failed
+MOST, DEEPEST = 1 << 17, 64
+
+# the lowest and the highest value of each number; a clip of 0 would leave nothing
+LIMITS = {
+    "vocab_size": (1, 1 << 28),
+    "hidden_size": (2, MOST),
+    "intermediate_size": (1, MOST),
+    "num_hidden_layers": (1, DEEPEST),
+    "char_embedding_dim": (0, MOST),
+    "char_vocab_size": (1, 1 << 24),
+    "max_characters_per_token": (3, MOST),
+    "num_highway_layers": (0, DEEPEST),
+    "word_embedding_dim": (0, MOST),
+    "cell_clip": (1e-6, 1e6),
+    "projection_clip": (1e-6, 1e6),
+    "forget_bias": (-1e6, 1e6),
+    "hidden_dropout_prob": (0, 1),
+    "classifier_dropout": (0, 1),
+    "initializer_range": (0, 1e6),
+}
+
+# non-linearities that commute with the maximum over a word's characters
+MONOTONIC = ("relu", "tanh")
+
+
 @strict
 class ElmoConfig(PreTrainedConfig):
     """Shape of an ELMo bidirectional language model (Peters et al. 2018, section 3).
@@ -39,7 +65,10 @@ class ElmoConfig(PreTrainedConfig):
         word_embedding_dim: Width of a word's own embedding; 0 for a model that reads characters only.
         cell_clip: The cell is kept within plus and minus this value; `None` does not clip.
         projection_clip: The same for the projected output. Without a projection it has no effect, as in TensorFlow.
+        always_project: Project the token layer and the cells' output even where that keeps the width, as in models
+            trained in PyTorch (ELMoForManyLangs, AllenNLP).
         forget_bias: Added to the forget gate when the model runs, 1 in bilm-tf; 0 where the stored bias contains it.
+        alignment: Map the mix of the layers linearly, into the space that AllenNLP's ELMos of several languages share.
         use_skip_connections: Add the input of each biLSTM layer from the second on to its output.
         hidden_dropout_prob: Dropout on the input of each biLSTM layer, in training.
         classifier_dropout: Dropout on the vectors that a task head reads, in training.
@@ -77,6 +106,8 @@ class ElmoConfig(PreTrainedConfig):
     word_embedding_dim: int = 0
     cell_clip: float | int | None = 3.0
     projection_clip: float | int | None = 3.0
+    always_project: bool = False
+    alignment: bool = False
     forget_bias: float | int = 1.0
     use_skip_connections: bool = True
     hidden_dropout_prob: float | int = 0.0
@@ -100,25 +131,37 @@ class ElmoConfig(PreTrainedConfig):
         return sum(filters for _, filters in self.char_filters)
 
     def validate_architecture(self) -> None:
-        """Refuse sizes that do not make a model; runs at construction and before saving.
+        """Refuse values that do not make a model; runs at construction, before saving, and when a model is made.
 
         Raises:
-            ValueError: If the sizes do not fit together.
+            ValueError: If a value is out of range, or the sizes do not fit together.
         """
-        if self.hidden_size < 2 or self.hidden_size % 2:
+        for name, (low, high) in LIMITS.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                otherwise = ", or None not to clip" if name.endswith("clip") else ""
+                raise ValueError(f"`{name}` is {value}; it can be {low:,} to {high:,}{otherwise}.")
+        if self.hidden_size % 2:
             raise ValueError(f"`hidden_size` is {self.hidden_size}: it holds two directions, so it must be even.")
         if not (self.char_embedding_dim or self.word_embedding_dim):
             raise ValueError("`char_embedding_dim` and `word_embedding_dim` are both 0: the model would read nothing.")
-        for name in ("cell_clip", "projection_clip"):
-            limit = getattr(self, name)
-            if limit is not None and limit <= 0:
-                raise ValueError(f"`{name}` is {limit}: give a positive limit, or None not to clip.")
+        if self.word_embedding_dim and self.pad_token_id is None:
+            raise ValueError("`pad_token_id` is None: a model with word embeddings knows padding by it, 0 as a rule.")
+        if self.hidden_act not in MONOTONIC:
+            raise ValueError(f"`hidden_act` is {self.hidden_act!r}; it can be one of {', '.join(MONOTONIC)}.")
         if self.char_embedding_dim:
-            widest = max((width for width, _ in self.char_filters), default=0)
-            if not 0 < widest <= self.max_characters_per_token:
+            self._validate_filters()
+
+    def _validate_filters(self) -> None:
+        if not self.char_filters:
+            raise ValueError(
+                "`char_filters` is empty: a model with character embeddings needs [width, filters] pairs."
+            )
+        for pair in self.char_filters:
+            if len(pair) != 2 or not (1 <= pair[0] <= self.max_characters_per_token and 1 <= pair[1] <= MOST):
                 raise ValueError(
-                    f"The widest of `char_filters` spans {widest} characters, but `max_characters_per_token` is "
-                    f"{self.max_characters_per_token}."
+                    f"`char_filters` has {pair}; it takes [width, filters] with a width of 1 to "
+                    f"`max_characters_per_token`, which is {self.max_characters_per_token}."
                 )
 
 

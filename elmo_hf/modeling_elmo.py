@@ -17,9 +17,8 @@ Read it beside the paper: `ElmoTokenEncoder` spells each word by its characters,
 bidirectional language model (section 3.1), `ElmoScalarMix` is equation 1, and `ElmoModel` joins them.
 
 Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `S` characters of a word, `K` ids of a
-word (itself, its characters, or both), `N` words of the batch without padding, `D` distinct words among them, `F`
-filters of all convolutions, `P` width of one direction, `H = 2 * P` width of a vector, `C` width of the cell, `L`
-biLSTM layers.
+word (itself, its characters, or both), `N` words of the batch without padding, `P` width of one direction, `H = 2 * P`
+width of a vector, `C` width of the cell, `L` biLSTM layers.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,6 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import initialization as init
-from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import ModelOutput, TokenClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
@@ -38,7 +36,8 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_elmo import ElmoConfig
-from .recurrence_elmo import LstmWeights, Packing, fill_up, pack_words, recurrence
+from .recurrence_elmo import LstmWeights, Packing, pack_words, recurrence
+from .token_layer_elmo import ElmoTokenEncoder, check_integers
 
 
 # one layer's recurrent state: hidden [B, 2, P] and cell [B, 2, C]
@@ -50,9 +49,6 @@ AUTO_MAP = {
     "AutoModel": "modeling_elmo.ElmoModel",
     "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
 }
-
-# words convolved at once: enough to keep a core busy, few enough to stay in its cache
-WORDS_PER_CONVOLUTION = 256
 
 
 @dataclass
@@ -78,121 +74,6 @@ class ElmoTokenClassifierOutput(TokenClassifierOutput):
     state: tuple[LayerState, ...] | None = None
 
 
-class ElmoHighway(nn.Module):
-    """One highway layer (Srivastava et al. 2015): the gate says how much of the transformed input replaces it."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.transform = nn.Linear(width, width)
-        self.gate = nn.Linear(width, width)
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Map `[D, F]` to `[D, F]`."""
-        gate = self.gate(features).sigmoid()
-        return gate * self.transform(features).relu() + (1 - gate) * features
-
-
-class ElmoTokenEncoder(nn.Module):
-    """The context-independent token layer: a word's characters, or its own embedding, or both joined.
-
-    Characters pass through convolutions, a maximum over positions, the non-linearity, highways and a projection.
-    """
-
-    def __init__(self, config: ElmoConfig) -> None:
-        super().__init__()
-        self.word_embeddings = None
-        # CODEPATH: bilm-tf models trained without a character encoder
-        if config.word_embedding_dim:
-            self.word_embeddings = nn.Embedding(config.vocab_size, config.word_embedding_dim, config.pad_token_id)
-        self.char_embeddings = None
-        # CODEPATH: every English release
-        if config.char_embedding_dim:
-            self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_dim, padding_idx=0)
-            self.activation = ACT2FN[config.hidden_act]
-            self.widest = max(width for width, _ in config.char_filters)
-            self.convolutions = nn.ModuleList(
-                nn.Conv1d(config.char_embedding_dim, filters, kernel_size=width)
-                for width, filters in config.char_filters
-            )
-            self.highways = nn.ModuleList(
-                ElmoHighway(config.char_feature_dim) for _ in range(config.num_highway_layers)
-            )
-        width = config.word_embedding_dim + config.char_feature_dim
-        self.projection = None
-        # CODEPATH: every English release; bilm-tf makes no projection where there is nothing to narrow
-        if width != config.hidden_size // 2:
-            self.projection = nn.Linear(width, config.hidden_size // 2)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Encode words, `[N, K]`, as `[N, P]`, each distinct one once. A word's own id comes before its characters."""
-        # [D, K], [N]
-        distinct, which = distinct_rows(ids)
-        distinct = fill_up(distinct)
-        features = []
-        if self.word_embeddings is not None:
-            features.append(look_up(self.word_embeddings, distinct[:, 0], "input_ids"))
-            distinct = distinct[:, 1:]
-        if self.char_embeddings is not None:
-            features.append(self.spell(self.char_embeddings, distinct))
-        # [D, F]
-        encoded = torch.cat(features, dim=1)
-        if self.projection is not None:
-            # [D, P]
-            encoded = self.projection(encoded)
-        return encoded[which]
-
-    def spell(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
-        """Encode the characters of `D` words, `[D, S]`, as features `[D, F]`, short words over few positions."""
-        length = char_ids.shape[1]
-        # A row ends in a run of one character. Windows inside the run are all alike: the first of them is enough.
-        run_start = (torch.arange(1, length + 1, device=char_ids.device) * (char_ids != char_ids[:, -1:])).amax(dim=1)
-        # [D], in steps of 4, so that few groups are left
-        positions = ((run_start + self.widest + 3) // 4 * 4).clamp(max=length)
-        order = positions.argsort(stable=True)
-        sizes, counts = positions.unique(return_counts=True)
-        pieces = [
-            self.convolve(table, char_ids[fill_up(words), :size])[: len(words)]
-            for size, group in zip(sizes.tolist(), order.split(counts.tolist()), strict=True)
-            for words in group.split(WORDS_PER_CONVOLUTION)
-        ] or [self.convolve(table, char_ids)]
-        # [D, F], in the order of `char_ids` again
-        features = torch.cat(pieces)[order.argsort()]
-        for highway in self.highways:
-            features = highway(features)
-        return features
-
-    def convolve(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
-        """Convolve the characters of words, `[D, S]`, and keep each filter's maximum, `[D, F]`."""
-        # [D, char_embedding_dim, S]
-        embedded = look_up(table, char_ids, "char_ids").transpose(1, 2)
-        # the maximum first: the non-linearities are monotonic, and it leaves them less to do
-        maxima = [convolution(embedded).amax(dim=2) for convolution in self.convolutions]
-        return self.activation(torch.cat(maxima, dim=1))
-
-
-def look_up(table: nn.Embedding, ids: torch.Tensor, name: str) -> torch.Tensor:
-    """Embed ids, and say which argument is wrong where the table has no such row."""
-    if ids.numel() and (ids.min() < 0 or ids.max() >= table.num_embeddings):
-        raise ValueError(
-            f"`{name}` goes from {int(ids.min())} to {int(ids.max())} but this model has ids 0 to "
-            f"{table.num_embeddings - 1}: use the tokenizer saved with it."
-        )
-    return table(ids)
-
-
-def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Find the distinct rows of `[N, K]`: `[D, K]`, and for each row its place among them, `[N]`. Exact."""
-    # Sorting one 64-bit key a row is many times faster than sorting rows; the keys are powers of an odd multiplier.
-    factors = torch.full((rows.shape[1],), 6364136223846793005, device=rows.device).cumprod(dim=0)
-    keys, which = torch.unique((rows * factors).sum(dim=1), return_inverse=True)
-    representative = torch.zeros_like(keys).scatter_(0, which, torch.arange(rows.shape[0], device=rows.device))
-    distinct = rows[representative]
-    if not torch.equal(distinct[which], rows):
-        # two different rows share a key
-        distinct, which = torch.unique(rows, dim=0, return_inverse=True)
-    return distinct, which
-
-
 class ElmoBiLstmLayer(GradientCheckpointingLayer):
     """One layer of the biLM: a forward and a backward LSTM, projected and clipped, which do not see each other."""
 
@@ -203,8 +84,8 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
         self.input_projections = nn.ModuleList(nn.Linear(width, 4 * cell) for _ in range(2))
         self.recurrent_weight = nn.Parameter(torch.empty(2, width, 4 * cell))
         self.output_weight = None
-        # CODEPATH: every English release; bilm-tf makes no projection where the cell is as wide as the output
-        if cell != width:
+        # CODEPATH: every English release; bilm-tf makes none where cell and output are equal, ELMoForManyLangs always
+        if config.always_project or cell != width:
             self.output_weight = nn.Parameter(torch.empty(2, cell, width))
         self.cell_clip = config.cell_clip
         self.projection_clip = config.projection_clip
@@ -273,18 +154,22 @@ class ElmoScalarMix(nn.Module):
         super().__init__()
         self.weights = nn.Parameter(torch.empty(config.num_hidden_layers + 1))
         self.gamma = nn.Parameter(torch.empty(1))
+        self.alignment = None
+        # CODEPATH: AllenNLP's ELMos of several languages
+        if config.alignment:
+            self.alignment = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
 
     def normalized_weights(self) -> torch.Tensor:
-        """Return the share of each layer, `[L + 1]`, in float32: half precision would round nearly equal weights."""
-        return self.weights.float().softmax(dim=0)
+        """Return the share of each layer, `[L + 1]`; half precision, which rounds nearly equal weights, is widened."""
+        return self.weights.to(torch.promote_types(self.weights.dtype, torch.float32)).softmax(dim=0)
 
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
         """Mix `L + 1` layers `[B, T, H]` into one `[B, T, H]` in their dtype."""
-        shares = (self.gamma.float() * self.normalized_weights()).to(layers[0].dtype)
+        shares = (self.gamma * self.normalized_weights()).to(layers[0].dtype)
         mixed = shares[0] * layers[0]
         for share, layer in zip(shares[1:], layers[1:], strict=True):
             mixed = mixed + share * layer
-        return mixed
+        return mixed if self.alignment is None else self.alignment(mixed)
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
@@ -324,6 +209,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if self.config.word_embedding_dim:
             return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         self.config.vocab_size = new_num_tokens or self.config.vocab_size
+        self.config.validate_architecture()
         embeddings = self.get_input_embeddings()
         # the parent's signature says Embedding where its get_input_embeddings says Module
         return embeddings  # type: ignore[return-value]
@@ -338,6 +224,8 @@ class ElmoModel(ElmoPreTrainedModel):
     """The bidirectional language model without its softmax: from words to `L + 1` layers of vectors, and their mix."""
 
     def __init__(self, config: ElmoConfig) -> None:
+        # `from_pretrained(..., cell_clip=0)` changes a configuration after it was checked
+        config.validate_architecture()
         super().__init__(config)
         self.token_encoder = ElmoTokenEncoder(config)
         self.layers = nn.ModuleList(ElmoBiLstmLayer(config, index) for index in range(config.num_hidden_layers))
@@ -384,15 +272,7 @@ class ElmoModel(ElmoPreTrainedModel):
             ValueError: If the ids that the model reads are absent or of another width, or `state` is of another size.
         """
         ids, mask = self.read_ids(input_ids, char_ids, attention_mask)
-        if state is None:
-            starts: Sequence[LayerState | None] = [None] * len(self.layers)
-        elif len(state) != len(self.layers) or len(state[0][0]) != len(mask):
-            raise ValueError(
-                f"`state` is of {len(state)} layers and {len(state[0][0])} sentences, but this model has "
-                f"{len(self.layers)} layers and the batch {len(mask)} sentences."
-            )
-        else:
-            starts = state
+        starts = self.check_state(state, len(mask))
         # [N]
         words = mask.flatten().nonzero().squeeze(1)
         # [N, P]
@@ -413,6 +293,20 @@ class ElmoModel(ElmoPreTrainedModel):
             state=tuple(states) if use_cache else None,
         )
 
+    def check_state(self, state: tuple[LayerState, ...] | None, batch_size: int) -> Sequence[LayerState | None]:
+        """Give each layer the state to start from, and refuse that of another batch or model."""
+        if state is None:
+            return [None] * len(self.layers)
+        width, cell = self.config.hidden_size // 2, self.config.intermediate_size
+        wanted = [[(batch_size, 2, width), (batch_size, 2, cell)]] * len(self.layers)
+        given = [[tuple(part.shape) for part in layer] for layer in state]
+        if given != wanted:
+            raise ValueError(
+                f"`state` has the shapes {given}, but this model of {len(self.layers)} layers and a batch of "
+                f"{batch_size} sentences need {wanted}: pass on what the call before returned for as many sentences."
+            )
+        return state
+
     def read_ids(
         self, input_ids: torch.Tensor | None, char_ids: torch.Tensor | None, attention_mask: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -421,7 +315,7 @@ class ElmoModel(ElmoPreTrainedModel):
         if self.token_encoder.word_embeddings is not None:
             if input_ids is None:
                 raise ValueError("This model reads word ids: pass `input_ids`, as its tokenizer returns them.")
-            columns.append(input_ids[:, :, None])
+            columns.append(check_integers("input_ids", input_ids)[:, :, None])
             masks.append(input_ids != self.config.pad_token_id)
         if self.token_encoder.char_embeddings is not None:
             width = self.config.max_characters_per_token
@@ -432,7 +326,7 @@ class ElmoModel(ElmoPreTrainedModel):
                     f"`char_ids` is {tuple(char_ids.shape)} but this model reads (sentences, words, {width}): use the "
                     f"tokenizer saved with it, or one with max_characters_per_token={width}."
                 )
-            columns.append(char_ids)
+            columns.append(check_integers("char_ids", char_ids))
             masks.append((char_ids != 0).any(dim=2))
         if attention_mask is not None:
             masks.append(attention_mask != 0)

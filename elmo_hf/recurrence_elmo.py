@@ -105,10 +105,14 @@ def recurrence(
 
     Returns:
         The hidden states `[2, N, P]`, and the state after each sentence's last word, in the form of `state`.
+
+    Raises:
+        ValueError: If the environment names no recurrence.
     """
-    if os.environ.get("ELMO_HF_RECURRENCE") == "reference":
-        return reference_recurrence(inputs, steps, state, weights)
-    return packed_recurrence(inputs, steps, state, weights)
+    name = os.environ.get("ELMO_HF_RECURRENCE", "packed")
+    if name not in RECURRENCES:
+        raise ValueError(f"ELMO_HF_RECURRENCE is {name!r}; it can be one of {', '.join(sorted(RECURRENCES))}.")
+    return RECURRENCES[name](inputs, steps, state, weights)
 
 
 def reference_recurrence(
@@ -172,5 +176,7 @@ def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:
         return values
     return values.clamp(-limit, limit)
 
+
+RECURRENCES = {"packed": packed_recurrence, "reference": reference_recurrence}
 
 __all__ = ["LstmWeights", "Packing", "fill_up", "pack_words", "recurrence"]

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_models import sentence, tiny_config, tiny_model
 from torch import nn
 from transformers import AutoModel
 
-from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoModel
-from elmo_hf.modeling_elmo import distinct_rows
+from elmo_hf import ElmoForTokenClassification, ElmoModel
 
 
 VARIANTS = {
@@ -22,6 +22,7 @@ VARIANTS = {
     "tanh": {"hidden_act": "tanh"},
     "no token projection": {"hidden_size": 28},
     "no cell projection": {"intermediate_size": 8},
+    "projections that keep the width": {"intermediate_size": 14, "hidden_size": 28, "always_project": True},
     "one layer": {"num_hidden_layers": 1},
     "four layers": {"num_hidden_layers": 4},
     "short words": {"max_characters_per_token": 5},
@@ -29,47 +30,6 @@ VARIANTS = {
     "words, projected": {"char_embedding_dim": 0, "word_embedding_dim": 6, "vocab_size": 40},
     "words and characters": {"word_embedding_dim": 6, "vocab_size": 40},
 }
-
-
-def tiny_config(**fields: object) -> ElmoConfig:
-    """A model small enough to be exact and large enough to be wrong."""
-    defaults = {
-        "hidden_size": 16,
-        "intermediate_size": 12,
-        "char_embedding_dim": 4,
-        "max_characters_per_token": 20,
-        "char_filters": [[1, 4], [2, 4], [3, 6]],
-        "cell_clip": 0.5,
-        "projection_clip": 0.3,
-        # asymmetric and large: clips fire, and a swapped half cannot hide
-        "initializer_range": 0.4,
-    }
-    return ElmoConfig(**{**defaults, **fields})
-
-
-def tiny_model(cls: type = ElmoModel, **fields: object) -> ElmoModel:
-    torch.manual_seed(1)
-    model = cls(tiny_config(**fields)).eval()
-    for name, parameter in model.named_parameters():
-        if name.endswith("scalar_mix.weights"):
-            parameter.data = torch.linspace(-1, 1, parameter.numel())
-        elif name.endswith("bias"):
-            parameter.data.normal_(std=0.3)
-    return model
-
-
-def sentence(length: int, config: ElmoConfig, seed: int = 0) -> dict[str, torch.Tensor]:
-    """One sentence with words of every length, some of them twice."""
-    generator = torch.Generator().manual_seed(100 * seed + length)
-    width = config.max_characters_per_token
-    char_ids = torch.full((1, length, width), 261)
-    for word in range(length):
-        size = int(torch.randint(2, width + 1, (), generator=generator))
-        char_ids[0, word, :size] = torch.randint(1, 261, (size,), generator=generator)
-    if length > 3:
-        char_ids[0, 3] = char_ids[0, 0]
-    input_ids = torch.randint(1, config.vocab_size, (1, length), generator=generator)
-    return {"input_ids": input_ids, "char_ids": char_ids, "attention_mask": torch.ones(1, length, dtype=torch.long)}
 
 
 def padded(sentences: list[dict[str, torch.Tensor]], length: int, side: str) -> dict[str, torch.Tensor]:
@@ -228,6 +188,16 @@ def test_the_mix_is_equation_1() -> None:
     np.testing.assert_allclose(vectors[3], expected, atol=1e-6)
 
 
+def test_the_mix_is_aligned_after_it_is_mixed() -> None:
+    model = tiny_model(alignment=True)
+    batch = sentence(3, model.config)
+
+    aligned = model(**batch).last_hidden_state
+    matrix, model.scalar_mix.alignment = model.scalar_mix.alignment.weight, None
+
+    torch.testing.assert_close(aligned, model(**batch).last_hidden_state @ matrix.T)
+
+
 def test_an_untrained_mix_is_the_mean() -> None:
     model = ElmoModel(tiny_config()).eval()
 
@@ -235,50 +205,6 @@ def test_an_untrained_mix_is_the_mean() -> None:
 
     torch.testing.assert_close(vectors[3], vectors[:3].mean(dim=0), atol=1e-6, rtol=0)
     assert model.scalar_mix.normalized_weights().tolist() == pytest.approx([1 / 3] * 3)
-
-
-def test_short_windows_and_distinct_words_change_nothing() -> None:
-    encoder = tiny_model().token_encoder
-    char_ids = sentence(12, tiny_config())["char_ids"][0]
-    # a row whose last character is no padding, and one that is the same character throughout
-    char_ids[5] = torch.arange(1, 21)
-    char_ids[6] = 77
-
-    embedded = encoder.char_embeddings(char_ids).transpose(1, 2)
-    maxima = torch.cat([convolution(embedded).max(dim=2).values for convolution in encoder.convolutions], dim=1)
-    features = maxima.relu()
-    for highway in encoder.highways:
-        features = highway(features)
-
-    torch.testing.assert_close(encoder(char_ids), encoder.projection(features), atol=1e-6, rtol=0)
-
-
-def test_repeated_words_add_up_their_gradients() -> None:
-    model = tiny_model().double()
-    once = sentence(4, model.config)["char_ids"][0]
-    twice = once[[0, 1, 2, 3, 0, 2]]
-    share = torch.arange(1.0, 7.0, dtype=torch.float64)[:, None]
-
-    parameters = list(model.token_encoder.parameters())
-    together = torch.autograd.grad((model.token_encoder(twice) * share).sum(), parameters)
-    apart = [
-        torch.autograd.grad((model.token_encoder(word[None]) * weight).sum(), parameters)
-        for word, weight in zip(twice, share, strict=True)
-    ]
-
-    for gradient, parts in zip(together, zip(*apart, strict=True), strict=True):
-        torch.testing.assert_close(gradient, sum(parts), atol=1e-10, rtol=0)
-
-
-def test_distinct_rows_survive_colliding_keys() -> None:
-    multiplier = 6364136223846793005
-    # both rows have the key multiplier ** 2
-    rows = torch.tensor([[0, 1], [multiplier, 0], [0, 1]])
-
-    distinct, which = distinct_rows(rows)
-
-    assert distinct.shape == (2, 2)
-    assert torch.equal(distinct[which], rows)
 
 
 @pytest.mark.parametrize(
@@ -300,19 +226,23 @@ def test_distinct_rows_survive_colliding_keys() -> None:
             id="mask of another length",
         ),
         pytest.param({}, {"char_ids": torch.full((1, 2, 20), 262)}, "262", id="character out of range"),
+        pytest.param({}, {"char_ids": torch.ones(1, 2, 20)}, "pass integers", id="not integers"),
+        pytest.param(
+            {}, {"char_ids": torch.ones(1, 2, 20).long(), "state": ()}, "this model of 2 layers", id="no layers"
+        ),
         pytest.param(
             {},
             {
                 "char_ids": torch.ones(1, 2, 20).long(),
                 "state": ((torch.zeros(2, 2, 8), torch.zeros(2, 2, 12)),) * 2,
             },
-            "2 sentences, but .* the batch 1 sentences",
+            "2 layers and a batch of 1 sentences",
             id="state of another batch",
         ),
         pytest.param(
             {},
             {"char_ids": torch.ones(1, 2, 20).long(), "state": ((torch.zeros(1, 2, 8), torch.zeros(1, 2, 12)),)},
-            "1 layers .* this model has 2 layers",
+            "this model of 2 layers",
             id="state of another model",
         ),
     ],
@@ -476,6 +406,30 @@ def test_a_tagger_passes_the_state_on() -> None:
     fresh, continued = (model(**sentence(4, model.config), state=start).logits for start in (None, state))
 
     assert not torch.allclose(fresh, continued)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32], ids=str)
+def test_reads_ids_of_any_integer_type(dtype: torch.dtype) -> None:
+    model = tiny_model()
+    char_ids = sentence(5, model.config)["char_ids"]
+
+    assert torch.equal(layers(model, {"char_ids": char_ids.to(dtype)}), layers(model, {"char_ids": char_ids}))
+
+
+def test_the_mix_of_a_double_model_is_double() -> None:
+    model = tiny_model().double()
+
+    vectors = layers(model, sentence(5, model.config))
+
+    shares = torch.linspace(-1, 1, 3).double().softmax(dim=0)
+    torch.testing.assert_close(vectors[3], torch.tensordot(shares, vectors[:3], dims=1), atol=1e-14, rtol=0)
+
+
+def test_a_changed_configuration_is_checked_again(tmp_path: Path) -> None:
+    tiny_model().save_pretrained(tmp_path)
+
+    with pytest.raises(ValueError, match="cell_clip"):
+        ElmoModel.from_pretrained(tmp_path, cell_clip=0)
 
 
 def test_returns_tuples_on_request() -> None:

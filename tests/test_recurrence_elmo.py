@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from elmo_hf.recurrence_elmo import (
+    RECURRENCES,
     LstmWeights,
     pack_words,
     packed_recurrence,
@@ -79,11 +80,18 @@ def test_gradcheck() -> None:
 def test_the_environment_chooses_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = random_layer([3, 2])
     monkeypatch.setenv("ELMO_HF_RECURRENCE", "reference")
-    monkeypatch.setattr("elmo_hf.recurrence_elmo.packed_recurrence", None)
+    monkeypatch.delitem(RECURRENCES, "packed")
 
     outputs, _ = recurrence(*arguments)
 
     torch.testing.assert_close(outputs, reference_recurrence(*arguments)[0])
+
+
+def test_an_unknown_recurrence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_HF_RECURRENCE", "fast")
+
+    with pytest.raises(ValueError, match="'fast'; it can be one of packed, reference"):
+        recurrence(*random_layer([3, 2]))
 
 
 def test_packs_words_wherever_the_padding_is() -> None:

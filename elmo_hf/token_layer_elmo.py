@@ -1,0 +1,154 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""The token layer of ELMo: what a word's vector is before its context is read.
+
+Shape notation: `N` words of a batch, `D` distinct words among them, `S` characters of a word, `K` ids of a word
+(itself, its characters, or both), `F` filters of all convolutions, `P` width of the token layer.
+"""
+
+import torch
+from torch import nn
+from transformers.activations import ACT2FN
+
+from .configuration_elmo import ElmoConfig
+from .recurrence_elmo import fill_up
+
+
+# words convolved at once: enough to keep a core busy, few enough to stay in its cache
+WORDS_PER_CONVOLUTION = 256
+
+
+class ElmoHighway(nn.Module):
+    """One highway layer (Srivastava et al. 2015): the gate says how much of the transformed input replaces it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.transform = nn.Linear(width, width)
+        self.gate = nn.Linear(width, width)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Map `[D, F]` to `[D, F]`."""
+        gate = self.gate(features).sigmoid()
+        return gate * self.transform(features).relu() + (1 - gate) * features
+
+
+class ElmoTokenEncoder(nn.Module):
+    """The context-independent token layer: a word's characters, or its own embedding, or both joined.
+
+    Characters pass through convolutions, a maximum over positions, the non-linearity, highways and a projection.
+    """
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        self.word_embeddings = None
+        # CODEPATH: bilm-tf models trained without a character encoder
+        if config.word_embedding_dim:
+            self.word_embeddings = nn.Embedding(config.vocab_size, config.word_embedding_dim, config.pad_token_id)
+        self.char_embeddings = None
+        # CODEPATH: every English release
+        if config.char_embedding_dim:
+            self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_dim, padding_idx=0)
+            self.activation = ACT2FN[config.hidden_act]
+            self.widest = max(width for width, _ in config.char_filters)
+            self.convolutions = nn.ModuleList(
+                nn.Conv1d(config.char_embedding_dim, filters, kernel_size=width)
+                for width, filters in config.char_filters
+            )
+            self.highways = nn.ModuleList(
+                ElmoHighway(config.char_feature_dim) for _ in range(config.num_highway_layers)
+            )
+        width = config.word_embedding_dim + config.char_feature_dim
+        self.projection = None
+        # CODEPATH: every English release; bilm-tf makes none where there is nothing to narrow, ELMoForManyLangs always
+        if config.always_project or width != config.hidden_size // 2:
+            self.projection = nn.Linear(width, config.hidden_size // 2)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Encode words, `[N, K]`, as `[N, P]`, each distinct one once. A word's own id comes before its characters."""
+        # [D, K], [N]
+        distinct, which = distinct_rows(ids)
+        distinct = fill_up(distinct)
+        features = []
+        if self.word_embeddings is not None:
+            features.append(look_up(self.word_embeddings, distinct[:, 0], "input_ids"))
+            distinct = distinct[:, 1:]
+        if self.char_embeddings is not None:
+            features.append(self.spell(self.char_embeddings, distinct))
+        # [D, F]
+        encoded = torch.cat(features, dim=1)
+        if self.projection is not None:
+            # [D, P]
+            encoded = self.projection(encoded)
+        return encoded[which]
+
+    def spell(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
+        """Encode the characters of `D` words, `[D, S]`, as features `[D, F]`, short words over few positions."""
+        length = char_ids.shape[1]
+        # A row ends in a run of one character. Windows inside the run are all alike: the first of them is enough.
+        run_start = (torch.arange(1, length + 1, device=char_ids.device) * (char_ids != char_ids[:, -1:])).amax(dim=1)
+        # [D], in steps of 4, so that few groups are left
+        positions = ((run_start + self.widest + 3) // 4 * 4).clamp(max=length)
+        order = positions.argsort(stable=True)
+        sizes, counts = positions.unique(return_counts=True)
+        pieces = [
+            self.convolve(table, char_ids[fill_up(words), :size])[: len(words)]
+            for size, group in zip(sizes.tolist(), order.split(counts.tolist()), strict=True)
+            for words in group.split(WORDS_PER_CONVOLUTION)
+        ] or [self.convolve(table, char_ids)]
+        # [D, F], in the order of `char_ids` again
+        features = torch.cat(pieces)[order.argsort()]
+        for highway in self.highways:
+            features = highway(features)
+        return features
+
+    def convolve(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
+        """Convolve the characters of words, `[D, S]`, and keep each filter's maximum, `[D, F]`."""
+        # [D, char_embedding_dim, S]
+        embedded = look_up(table, char_ids, "char_ids").transpose(1, 2)
+        # the maximum first: the non-linearities are monotonic, and it leaves them less to do
+        maxima = [convolution(embedded).amax(dim=2) for convolution in self.convolutions]
+        return self.activation(torch.cat(maxima, dim=1))
+
+
+def look_up(table: nn.Embedding, ids: torch.Tensor, name: str) -> torch.Tensor:
+    """Embed ids, and say which argument is wrong where the table has no such row."""
+    if ids.numel() and (ids.min() < 0 or ids.max() >= table.num_embeddings):
+        raise ValueError(
+            f"`{name}` goes from {int(ids.min())} to {int(ids.max())} but this model has ids 0 to "
+            f"{table.num_embeddings - 1}: use the tokenizer saved with it."
+        )
+    return table(ids)
+
+
+def check_integers(name: str, ids: torch.Tensor) -> torch.Tensor:
+    """Widen ids to int64, whatever integers they were stored as."""
+    if ids.is_floating_point() or ids.is_complex():
+        raise ValueError(f"`{name}` is of {ids.dtype}: pass integers, as the tokenizer returns them.")
+    return ids.long()
+
+
+def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Find the distinct rows of `[N, K]`: `[D, K]`, and for each row its place among them, `[N]`. Exact."""
+    # Sorting one 64-bit key a row is many times faster than sorting rows; the keys are powers of an odd multiplier.
+    factors = torch.full((rows.shape[1],), 6364136223846793005, device=rows.device).cumprod(dim=0)
+    keys, which = torch.unique((rows * factors).sum(dim=1), return_inverse=True)
+    representative = torch.zeros_like(keys).scatter_(0, which, torch.arange(rows.shape[0], device=rows.device))
+    distinct = rows[representative]
+    if not torch.equal(distinct[which], rows):
+        # two different rows share a key
+        distinct, which = torch.unique(rows, dim=0, return_inverse=True)
+    return distinct, which
+
+
+__all__ = ["ElmoTokenEncoder", "check_integers", "distinct_rows"]

@@ -1,0 +1,46 @@
+"""Random models small enough to be quick and asymmetric enough to be wrong, and sentences for them."""
+
+import torch
+
+from elmo_hf import ElmoConfig, ElmoModel
+
+
+def tiny_config(**fields: object) -> ElmoConfig:
+    """A model small enough to be exact and large enough to be wrong."""
+    defaults = {
+        "hidden_size": 16,
+        "intermediate_size": 12,
+        "char_embedding_dim": 4,
+        "max_characters_per_token": 20,
+        "char_filters": [[1, 4], [2, 4], [3, 6]],
+        "cell_clip": 0.5,
+        "projection_clip": 0.3,
+        # asymmetric and large: clips fire, and a swapped half cannot hide
+        "initializer_range": 0.4,
+    }
+    return ElmoConfig(**{**defaults, **fields})
+
+
+def tiny_model(cls: type = ElmoModel, **fields: object) -> ElmoModel:
+    torch.manual_seed(1)
+    model = cls(tiny_config(**fields)).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("scalar_mix.weights"):
+            parameter.data = torch.linspace(-1, 1, parameter.numel())
+        elif name.endswith("bias"):
+            parameter.data.normal_(std=0.3)
+    return model
+
+
+def sentence(length: int, config: ElmoConfig, seed: int = 0) -> dict[str, torch.Tensor]:
+    """One sentence with words of every length, some of them twice."""
+    generator = torch.Generator().manual_seed(100 * seed + length)
+    width = config.max_characters_per_token
+    char_ids = torch.full((1, length, width), 261)
+    for word in range(length):
+        size = int(torch.randint(2, width + 1, (), generator=generator))
+        char_ids[0, word, :size] = torch.randint(1, 261, (size,), generator=generator)
+    if length > 3:
+        char_ids[0, 3] = char_ids[0, 0]
+    input_ids = torch.randint(1, config.vocab_size, (1, length), generator=generator)
+    return {"input_ids": input_ids, "char_ids": char_ids, "attention_mask": torch.ones(1, length, dtype=torch.long)}
