@@ -116,8 +116,11 @@ def name_of(pre_tokenizer: PreTokenizer) -> str | None:
     return found[1] if found else None
 
 
-def make_backend(vocab: Sequence[str], pre_tokenizer: str) -> Tokenizer:
+def make_backend(
+    vocab: Sequence[str], pre_tokenizer: str, special_words: tuple[str, str, str] = (BOS, EOS, UNK)
+) -> Tokenizer:
     """Build the Rust tokenizer; the id of a vocabulary line is its number, counted from 1."""
+    bos, eos, unk = special_words
     if isinstance(vocab, (str, bytes, Mapping)) or not isinstance(vocab, Sequence):
         raise TypeError(f"vocab is a {type(vocab).__name__}; give the lines of a vocabulary file, a list of str.")
     check_words(vocab, "vocab")
@@ -125,18 +128,18 @@ def make_backend(vocab: Sequence[str], pre_tokenizer: str) -> Tokenizer:
     lines = {word: line for line, word in enumerate(vocab, 1) if word != PAD and not SURROGATE.search(word)}
     # lines that no word has keep their row under a name that no word has
     lines.update({f"\0line {line}": line for line, word in enumerate(vocab, 1) if lines.get(word) != line})
-    for word in (BOS, EOS, UNK):
+    for word in special_words:
         lines.setdefault(word, len(lines) + 1)
-    backend = Tokenizer(word_model({PAD: 0, **lines}))
+    backend = Tokenizer(word_model({PAD: 0, **lines}, unk))
     # in a plain `tokenizers.Tokenizer`, too, these are special only when not part of a word
     backend.add_special_tokens(
-        [AddedToken(word, single_word=True, special=True, normalized=False) for word in (PAD, BOS, EOS, UNK)]
+        [AddedToken(word, single_word=True, special=True, normalized=False) for word in (PAD, *special_words)]
     )
     backend.pre_tokenizer = make_pre_tokenizer(pre_tokenizer)
     backend.post_processor = TemplateProcessing(
-        single=f"{BOS}:0 $A:0 {EOS}:0",
-        pair=f"{BOS}:0 $A:0 {EOS}:0 {BOS}:1 $B:1 {EOS}:1",
-        special_tokens=[(BOS, lines[BOS]), (EOS, lines[EOS])],
+        single=f"{bos}:0 $A:0 {eos}:0",
+        pair=f"{bos}:0 $A:0 {eos}:0 {bos}:1 $B:1 {eos}:1",
+        special_tokens=[(bos, lines[bos]), (eos, lines[eos])],
     )
     return backend
 

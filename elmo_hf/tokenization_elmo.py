@@ -19,6 +19,7 @@ Shape notation: `B` sentences, `T` words with the boundary words `<S>` and `</S>
 import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ from tokenizers import AddedToken, Encoding, Tokenizer
 from tokenizers.models import WordLevel
 from transformers.tokenization_utils_base import BatchEncoding
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
-from transformers.utils.generic import PaddingStrategy, TensorType, is_torch_tensor, to_numpy, to_py_obj
+from transformers.utils.generic import PaddingStrategy, TensorType, to_numpy, to_py_obj
 
+from .arrays_elmo import depth, framework_of, from_numpy, one_mapping, stack
 from .backend_elmo import (
     BOS,
     EOS,
@@ -45,10 +47,13 @@ from .backend_elmo import (
     with_model,
     word_model,
 )
-from .characters_elmo import BOUNDARY_CHARACTERS, are_char_ids, char_ids_to_words, words_to_char_ids
+from .characters_elmo import BYTES, CharacterDictionary, Spelling, number_characters
 
 
-VOCAB_FILES_NAMES = {"tokenizer_file": "tokenizer.json"}
+VOCAB_FILES_NAMES = {"tokenizer_file": "tokenizer.json", "char_vocab_file": "char_vocab.json"}
+
+# the boundary words and the unknown word, by how words are spelled: in bytes, by dictionary
+SPECIAL_WORDS = {"bytes": (BOS, EOS, UNK), "dictionary": ("<bos>", "<eos>", "<oov>")}
 
 
 class ElmoBatchEncoding(BatchEncoding):
@@ -76,15 +81,23 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     `[B, T]` and `char_ids` `[B, T, C]`, and every sentence begins with `<S>` and ends with `</S>`. `char_ids` are the
     word's UTF-8 bytes, framed as `characters_elmo` says, and zero at padding.
 
+    With `char_vocab`, as models of ELMoForManyLangs need it, `char_ids` are code points by that dictionary; the
+    boundary words are `<bos>` and `<eos>`, and a word longer than `C - 2` is looked up in the vocabulary as it is cut.
+
     Args:
         vocab: Lines of the language model's vocabulary file: a word's id is its line, counted from 1, and 0 is
             padding. A word on several lines has the id of the last, as in bilm-tf. `<S>`, `</S>` and `<UNK>` are
             appended if missing. Without a vocabulary every word's id is that of `<UNK>`.
-        max_characters_per_token: `C`; a word has room for two bytes less.
+        max_characters_per_token: `C`; a word has room for two bytes, or code points, less.
         pre_tokenizer: How raw text becomes words: `moses`, or `whitespace` for text that is tokenised already.
-        bos_token: Word that begins a sentence.
-        eos_token: Word that ends a sentence.
-        unk_token: Word that stands for those outside the vocabulary.
+        char_vocab: The characters of the model's dictionary in order, or the number of each, counted from 0 as in
+            `char.dic`; ids are one more. With `<bow>`, `<eow>`, `<pad>`, `<oov>`, `<bos>` and `<eos>`. Without it,
+            words are spelled in bytes.
+        char_vocab_file: The same, as `save_pretrained` writes it beside tokenizer.json.
+        spelling: `bytes` or `dictionary`, as a saved tokenizer says it; by default whether there is a `char_vocab`.
+        bos_token: Word that begins a sentence; `<S>`, with `char_vocab` `<bos>`.
+        eos_token: Word that ends a sentence; `</S>`, with `char_vocab` `<eos>`.
+        unk_token: Word that stands for those outside the vocabulary; `<UNK>`, with `char_vocab` `<oov>`.
         pad_token: What padding is shown as; the same letters in a text are an ordinary word.
         **kwargs: Options of every Transformers tokenizer, such as `padding_side` or `model_max_length`.
 
@@ -102,9 +115,12 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         max_characters_per_token: int = 50,
         pre_tokenizer: str = "moses",
         *,
-        bos_token: str | AddedToken = BOS,
-        eos_token: str | AddedToken = EOS,
-        unk_token: str | AddedToken = UNK,
+        char_vocab: Sequence[str] | Mapping[str, int] | None = None,
+        char_vocab_file: str | None = None,
+        spelling: str | None = None,
+        bos_token: str | AddedToken | None = BOS,
+        eos_token: str | AddedToken | None = EOS,
+        unk_token: str | AddedToken | None = UNK,
         pad_token: str | AddedToken = PAD,
         **kwargs: Any,
     ) -> None:
@@ -112,19 +128,38 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             raise ValueError(f"max_characters_per_token is {max_characters_per_token!r}; give an int, 50 as a rule.")
         if max_characters_per_token < 3:
             raise ValueError(
-                f"max_characters_per_token is {max_characters_per_token}; a word needs 3: a frame of two and a byte."
+                f"max_characters_per_token is {max_characters_per_token}; a word needs 3: a frame and one inside."
             )
         if not isinstance(pre_tokenizer, str) or pre_tokenizer not in PATTERNS:
             raise ValueError(f"pre_tokenizer is {pre_tokenizer!r}; it can be one of {sorted(PATTERNS)}.")
         self.max_characters_per_token = max_characters_per_token
         self.pre_tokenizer = pre_tokenizer
+        if char_vocab is None and char_vocab_file is not None and spelling != "bytes":
+            char_vocab = json.loads(Path(char_vocab_file).read_text(encoding="utf-8"))
+        if char_vocab is None and spelling == "dictionary":
+            raise ValueError(f"{kwargs.get('name_or_path')} has no char_vocab.json: save the tokenizer there.")
+        self.char_vocab = None if char_vocab is None else number_characters(char_vocab)
+        self._spelling: Spelling = BYTES if self.char_vocab is None else CharacterDictionary(self.char_vocab)
+        self.spelling = "bytes" if self.char_vocab is None else "dictionary"
+        usual = SPECIAL_WORDS[self.spelling]
+        # the defaults are those of bytes; `None` is a wish
+        bos_token, eos_token, unk_token = (
+            word if given == in_bytes else given
+            for given, in_bytes, word in zip(
+                (bos_token, eos_token, unk_token), SPECIAL_WORDS["bytes"], usual, strict=True
+            )
+        )
         if kwargs.get("tokenizer_object") is None and kwargs.get("tokenizer_file") is None:
-            self._tokenizer = make_backend([] if vocab is None else vocab, pre_tokenizer)
+            self._tokenizer = make_backend([] if vocab is None else vocab, pre_tokenizer, usual)
         if "add_bos_token" in kwargs or "add_eos_token" in kwargs:
             kwargs = {"add_bos_token": True, "add_eos_token": True, **kwargs}
         super().__init__(
             max_characters_per_token=max_characters_per_token,
             pre_tokenizer=pre_tokenizer,
+            spelling=self.spelling,
+            # in a file of its own
+            char_vocab=None,
+            char_vocab_file=None,
             bos_token=bos_token,
             eos_token=eos_token,
             unk_token=unk_token,
@@ -168,7 +203,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             raise TypeError(f"words_to_char_ids takes a list of words, got {type(words).__name__} {words!r}.")
         words = list(words)
         check_words(words, "words")
-        return words_to_char_ids(words, self.max_characters_per_token)
+        return self._spelling.words_to_char_ids(words, self.max_characters_per_token)
 
     def _encode_plus(  # type: ignore[override]
         self,
@@ -209,7 +244,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         data.update(self._look_up(words, return_char_ids=return_char_ids, return_tensors=return_tensors))
         if return_tensors is None and not is_batched and not return_overflowing_tokens:
             data = {key: value[0] if isinstance(value[0], list) else value for key, value in data.items()}
-        batch = ElmoBatchEncoding(_from_numpy(data, return_tensors), encodings, tensor_type=return_tensors)
+        batch = ElmoBatchEncoding(from_numpy(data, return_tensors), encodings, tensor_type=return_tensors)
         pad_token = self.pad_token
         batch.words = [[pad_token if word is None else word for word in row] for row in words]
         return batch
@@ -239,20 +274,23 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         distinct = [word for word in numbers if word is not None]
         tables = {"input_ids": np.array([self.pad_token_id or 0, *self._word_ids(distinct)], dtype=np.int64)}
         if return_char_ids:
-            spelled = words_to_char_ids(distinct, self.max_characters_per_token)
+            spelled = self._spelling.words_to_char_ids(distinct, self.max_characters_per_token)
             # [n + 1, C]
             tables["char_ids"] = np.concatenate([np.zeros_like(spelled, shape=(1, spelled.shape[1])), spelled])
         if return_tensors is None:
             return {key: [table[row].tolist() for row in rows] for key, table in tables.items()}
         # [B, T], an array of arrays where sentences have several lengths
-        index = _stack([np.array(row, dtype=np.int64) for row in rows])
+        index = stack([np.array(row, dtype=np.int64) for row in rows])
         if index.dtype == object:
-            return {key: _stack([table[row] for row in index]) for key, table in tables.items()}
+            return {key: stack([table[row] for row in index]) for key, table in tables.items()}
         # [B, T], [B, T, C]
         return {key: table[index] for key, table in tables.items()}
 
     def _word_ids(self, words: Iterable[str]) -> Iterator[int]:
         unknown, find = self.unk_token_id, self.backend_tokenizer.token_to_id
+        if self.char_vocab is not None:
+            room, boundaries = self.max_characters_per_token - 2, self._spelling.boundaries
+            words = (word if word in boundaries else word[:room] for word in words)
         for word in words:
             try:
                 # a word that is spelled like padding is none
@@ -298,8 +336,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         Raises:
             ValueError: If `char_ids` do not fit `input_ids`, or have another width than this tokenizer's.
         """
-        inputs = _one_mapping(encoded_inputs)
-        return_tensors = return_tensors or _framework_of(inputs.get("input_ids"))
+        inputs = one_mapping(encoded_inputs)
+        return_tensors = return_tensors or framework_of(inputs.get("input_ids"))
         char_ids = inputs.pop("char_ids", None)
         inputs = {key: to_py_obj(value) for key, value in inputs.items()}
         given = inputs.get("input_ids")
@@ -323,9 +361,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
                 data["input_ids"] if is_batched else [data["input_ids"]],
                 left=(padding_side or self.padding_side) == "left",
             )
-            characters = _stack(laid, self.max_characters_per_token) if is_batched else laid[0]
+            characters = stack(laid, self.max_characters_per_token) if is_batched else laid[0]
             data["char_ids"] = characters if return_tensors else [row.tolist() for row in characters]
-        return BatchEncoding(_from_numpy(data, return_tensors), tensor_type=return_tensors)
+        return BatchEncoding(from_numpy(data, return_tensors), tensor_type=return_tensors)
 
     def _pad_characters(self, char_ids: Sequence[Any], given: Any, padded: Any, *, left: bool) -> list[np.ndarray]:
         """Lay each sentence's characters, `[T, C]`, into zeros `[padded T, C]`."""
@@ -356,27 +394,43 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             **kwargs: As in the parent.
 
         Returns:
-            The text, or a list of texts for a batch. A character that was cut at `C` shows as U+FFFD.
+            The text, or a list of texts for a batch. A character that was cut at `C`, or that the dictionary lacks,
+            shows as U+FFFD.
 
         Raises:
             ValueError: If ids with three axes are no character ids.
         """
-        depth = _depth(token_ids)
-        if depth == 3:
+        axes = depth(token_ids)
+        if axes == 3:
             return [self._decode_characters(np.asarray(to_numpy(row)), skip_special_tokens) for row in token_ids]
-        if depth == 2 and all(len(row) == self.max_characters_per_token for row in token_ids):
+        if axes == 2 and all(len(row) == self.max_characters_per_token for row in token_ids):
             characters = np.asarray(to_numpy(token_ids))
-            if are_char_ids(characters):
+            if self._spelling.are_char_ids(characters):
                 return self._decode_characters(characters, skip_special_tokens)
         return super().decode(token_ids, skip_special_tokens=skip_special_tokens, **kwargs)
 
     def _decode_characters(self, char_ids: np.ndarray, skip_special_tokens: bool) -> str:
-        if char_ids.any() and not are_char_ids(char_ids):
+        if char_ids.any() and not self._spelling.are_char_ids(char_ids):
             raise ValueError(f"Ids {list(char_ids.shape)} in a batch are no character ids: a row is not framed.")
-        words = char_ids_to_words(char_ids) if char_ids.size else []
+        words = self._spelling.char_ids_to_words(char_ids) if char_ids.size else []
         if skip_special_tokens:
-            return " ".join(word for word in words if word is not None and word not in BOUNDARY_CHARACTERS)
+            return " ".join(word for word in words if word is not None and word not in self._spelling.boundaries)
         return " ".join(self.pad_token if word is None else word for word in words)
+
+    def _save_pretrained(
+        self,
+        save_directory: str | PathLike[str],
+        file_names: tuple[str, ...],
+        legacy_format: bool | None = None,
+        filename_prefix: str | None = None,
+    ) -> tuple[str, ...]:
+        """Save the dictionary of characters, too."""
+        names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
+        if self.char_vocab is None:
+            return names
+        path = Path(save_directory) / "-".join(filter(None, [filename_prefix, VOCAB_FILES_NAMES["char_vocab_file"]]))
+        path.write_text(json.dumps(self.char_vocab, indent=0) + "\n", encoding="utf-8")
+        return (*names, str(path))
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
         """Write the vocabulary as bilm-tf reads it, a word a line, to `vocab.txt`."""
@@ -401,6 +455,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         # WordPiece would be trained on parts of words
         words = WordLevel(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
         view._tokenizer = with_model(backend, words)
+        view.init_kwargs = {**self.init_kwargs, "char_vocab": self.char_vocab}
         return super(ElmoTokenizer, view).train_new_from_iterator(text_iterator, vocab_size, *args, **kwargs)
 
 
@@ -420,59 +475,6 @@ def _cut_words(encoding: Encoding, example: tuple[Any, ...]) -> list[str | None]
         example[sequence][start:end] if sequence is not None else token if real else None
         for (start, end), sequence, token, real in places
     ]
-
-
-def _one_mapping(encoded_inputs: Any) -> dict[str, Any]:
-    """Bring what `pad` takes, one mapping or one a sentence, to one mapping."""
-    if isinstance(encoded_inputs, Mapping):
-        return dict(encoded_inputs)
-    if not encoded_inputs:
-        return {"input_ids": []}
-    return {key: [example[key] for example in encoded_inputs] for key in encoded_inputs[0]}
-
-
-def _framework_of(value: Any) -> str | None:
-    """Tell which tensors the values of an encoding are."""
-    sample = value[0] if isinstance(value, (list, tuple)) and value else value
-    if isinstance(sample, np.ndarray):
-        return "np"
-    return "pt" if is_torch_tensor(sample) else None
-
-
-def _depth(ids: Any) -> int:
-    """Count the axes of nested lists, an array or a tensor."""
-    if hasattr(ids, "ndim"):
-        return int(ids.ndim)
-    if not isinstance(ids, (list, tuple)):
-        return 0
-    # an empty sentence does not tell whether it has words or characters
-    filled = next((item for item in ids if not isinstance(item, (list, tuple)) or item), None)
-    if filled is None:
-        return 2 if ids else 1
-    return 1 + _depth(filled)
-
-
-def _stack(rows: Sequence[np.ndarray], *width: int) -> np.ndarray:
-    """Stack the arrays of sentences, `[T, ...]` each; sentences of several lengths make an array of arrays."""
-    lengths = {len(row) for row in rows}
-    if len(lengths) <= 1:
-        return np.stack(rows) if rows else np.zeros((0, 0, *width), dtype=np.int64)
-    ragged = np.empty(len(rows), dtype=object)
-    for number, row in enumerate(rows):
-        ragged[number] = row
-    return ragged
-
-
-def _from_numpy(data: dict[str, Any], return_tensors: str | TensorType | None) -> dict[str, Any]:
-    """Make tensors of the arrays, if asked for, without copying them."""
-    if return_tensors is None or TensorType(return_tensors) is not TensorType.PYTORCH:
-        return data
-    import torch
-
-    return {
-        key: torch.from_numpy(value) if isinstance(value, np.ndarray) and value.dtype != object else value
-        for key, value in data.items()
-    }
 
 
 __all__ = ["ElmoBatchEncoding", "ElmoTokenizer"]

@@ -1,11 +1,11 @@
-"""`elmo_hf.characters_elmo`: words become rows of framed bytes, as bilm-tf and AllenNLP write them."""
+"""`elmo_hf.characters_elmo`: words become rows of bytes as in bilm-tf, or of code points as in ELMoForManyLangs."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_hf.characters_elmo import are_char_ids, char_ids_to_words, words_to_char_ids
+from elmo_hf.characters_elmo import BYTES, CharacterDictionary, number_characters
 
 
 def spell(word: str, width: int) -> list[int]:
@@ -27,7 +27,7 @@ words = st.one_of(
 @settings(derandomize=True, database=None, max_examples=300)
 @given(st.lists(words, max_size=8), st.integers(3, 60))
 def test_spells_any_words_as_the_originals_do(given_words: list[str], width: int) -> None:
-    ids = words_to_char_ids(given_words, width)
+    ids = BYTES.words_to_char_ids(given_words, width)
 
     assert ids.shape == (len(given_words), width)
     assert ids.dtype == np.int64
@@ -51,7 +51,7 @@ def test_spells_any_words_as_the_originals_do(given_words: list[str], width: int
     ],
 )
 def test_rows_written_by_hand(word: str, row: list[int]) -> None:
-    assert words_to_char_ids([word], 8).tolist() == [row]
+    assert BYTES.words_to_char_ids([word], 8).tolist() == [row]
 
 
 @settings(derandomize=True, database=None, max_examples=200)
@@ -59,21 +59,21 @@ def test_rows_written_by_hand(word: str, row: list[int]) -> None:
 def test_words_that_fit_come_back(given_words: list[str]) -> None:
     longest = max(len(word.encode()) for word in given_words)
 
-    ids = words_to_char_ids(given_words, longest + 3)
+    ids = BYTES.words_to_char_ids(given_words, longest + 3)
 
-    assert are_char_ids(ids)
-    assert char_ids_to_words(ids) == given_words
+    assert BYTES.are_char_ids(ids)
+    assert BYTES.char_ids_to_words(ids) == given_words
 
 
 def test_a_cut_character_shows_as_the_replacement_character() -> None:
-    assert char_ids_to_words(words_to_char_ids(["a中国"], 8)) == ["a中\N{REPLACEMENT CHARACTER}"]
+    assert BYTES.char_ids_to_words(BYTES.words_to_char_ids(["a中国"], 8)) == ["a中\N{REPLACEMENT CHARACTER}"]
 
 
 def test_a_row_of_zeros_is_no_word() -> None:
-    ids = np.concatenate([words_to_char_ids(["a"], 5), np.zeros((1, 5), dtype=np.int64)])
+    ids = np.concatenate([BYTES.words_to_char_ids(["a"], 5), np.zeros((1, 5), dtype=np.int64)])
 
-    assert are_char_ids(ids)
-    assert char_ids_to_words(ids) == ["a", None]
+    assert BYTES.are_char_ids(ids)
+    assert BYTES.char_ids_to_words(ids) == ["a", None]
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,63 @@ def test_a_row_of_zeros_is_no_word() -> None:
     ],
 )
 def test_what_no_tokenizer_wrote_is_not_taken_for_characters(ids: list[list[int]]) -> None:
-    assert not are_char_ids(np.array(ids))
+    assert not BYTES.are_char_ids(np.array(ids))
+
+
+# characters by dictionary
+
+NUMBERS = {
+    character: number for number, character in enumerate(("a", "b", "\0", "\u3000", "日", *CharacterDictionary.marks))
+}
+DICTIONARY = CharacterDictionary(NUMBERS)
+
+
+def spell_by_dictionary(word: str, width: int) -> list[int]:
+    """Write one word as ELMoForManyLangs does, with ids one more."""
+    content = [NUMBERS.get(character, NUMBERS["<oov>"]) for character in word][: width - 2]
+    content = [NUMBERS[word]] if word in ("<bos>", "<eos>") else content
+    row = [NUMBERS["<eow>"], *content, NUMBERS["<bow>"]]
+    return [number + 1 for number in row + [NUMBERS["<pad>"]] * (width - len(row))]
+
+
+known = st.text("ab\0\u3000日")
+words_for_a_dictionary = st.one_of(words, known, st.sampled_from(["<bos>", "<eos>", "<pad>", "a\0", "\0"]))
+
+
+@settings(derandomize=True, database=None, max_examples=300)
+@given(st.lists(words_for_a_dictionary, max_size=8), st.integers(3, 60))
+def test_spells_any_words_by_a_dictionary(given_words: list[str], width: int) -> None:
+    ids = DICTIONARY.words_to_char_ids(given_words, width)
+
+    assert ids.dtype == np.int64
+    assert ids.tolist() == [spell_by_dictionary(word, width) for word in given_words]
+
+
+@settings(derandomize=True, database=None, max_examples=100)
+@given(st.lists(st.one_of(known, st.sampled_from(["<bos>", "<eos>"])), min_size=1, max_size=8))
+def test_words_of_known_characters_come_back(given_words: list[str]) -> None:
+    ids = DICTIONARY.words_to_char_ids(given_words, max(map(len, given_words)) + 3)
+
+    assert DICTIONARY.are_char_ids(ids)
+    assert DICTIONARY.char_ids_to_words(ids) == given_words
+
+
+def test_an_unknown_character_shows_as_the_replacement_character() -> None:
+    ids = np.concatenate([DICTIONARY.words_to_char_ids(["axb"], 6), np.zeros((1, 6), dtype=np.int64)])
+
+    assert DICTIONARY.char_ids_to_words(ids) == ["a\N{REPLACEMENT CHARACTER}b", None]
+
+
+def test_ids_of_bytes_are_none_of_the_dictionary() -> None:
+    assert not DICTIONARY.are_char_ids(BYTES.words_to_char_ids(["a"], 6))
+    assert not BYTES.are_char_ids(DICTIONARY.words_to_char_ids(["a"], 6))
+
+
+def test_a_dictionary_without_its_marks_is_named() -> None:
+    with pytest.raises(ValueError, match="char_vocab lacks <pad>, <oov>: give the whole dictionary"):
+        CharacterDictionary({"a": 0, "<bow>": 1, "<eow>": 2, "<bos>": 3, "<eos>": 4})
+
+
+def test_a_list_is_numbered_from_0() -> None:
+    assert number_characters(["a", "日"]) == {"a": 0, "日": 1}
+    assert number_characters({"日": 7}) == {"日": 7}

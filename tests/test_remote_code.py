@@ -114,6 +114,37 @@ def test_the_package_reads_what_was_saved_without_it(checkpoint: tuple[Path, dic
     np.testing.assert_array_equal(actual["vectors"], expected["vectors"])
 
 
+@pytest.mark.parametrize("how", ["without", "with"])
+def test_a_tokenizer_with_a_dictionary_travels(how: str, tmp_path: Path) -> None:
+    tokenizer = ElmoTokenizer(
+        ["<oov>", "<bos>", "<eos>", "EU-wide"],
+        char_vocab=[*"EU-wideHà Nộ", "<bow>", "<eow>", "<pad>", "<oov>", "<bos>", "<eos>"],
+    )
+    config = ElmoConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=12,
+        word_embedding_dim=3,
+        char_vocab_size=20,
+        char_filters=[[1, 4], [2, 4]],
+        bos_token_id=2,
+        eos_token_id=3,
+    )
+    tagger = ElmoForTokenClassification(config).eval()
+    tagger.save_pretrained(tmp_path / "first")
+    tokenizer.save_pretrained(tmp_path / "first")
+    batch = tokenizer(SENTENCES, is_split_into_words=True, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        vectors = tagger.elmo(**batch).last_hidden_state.numpy()
+
+    read_elsewhere(how, tmp_path / "first", tmp_path / "second")
+    actual = read_elsewhere(how, tmp_path / "second", tmp_path / "third")
+
+    np.testing.assert_array_equal(actual["vectors"], vectors)
+    np.testing.assert_array_equal(actual["char_ids"], batch["char_ids"])
+    assert (tmp_path / "third/char_vocab.json").is_file()
+
+
 def test_a_model_saved_alone_loads_alone(tmp_path: Path) -> None:
     config = ElmoConfig(hidden_size=16, intermediate_size=12, char_filters=[[1, 4], [2, 4]])
     ElmoModel(config).save_pretrained(tmp_path / "model")
