@@ -1,22 +1,67 @@
-"""Take the members that a model may be made of out of a zip archive, trusting nothing that the archive says."""
+"""Take the members that a model may be made of out of a zip or tar archive, trusting nothing that the archive says."""
 
+import bz2
+import errno
+import gzip
+import io
+import re
 import stat
+import struct
+import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Literal
 
 from .readers.base import CHUNK, ConversionError, InputFile, printable
-from .readers.content import Kind, kind_of
+from .readers.content import HEAD, Kind, kind_of, kind_of_head
 
 
 #: Kinds that some reader reads; other members are only listed.
-WANTED = frozenset({Kind.HDF5, Kind.JSON, Kind.TEXT, Kind.GZIP})
+WANTED = frozenset({Kind.HDF5, Kind.JSON, Kind.TEXT, Kind.GZIP, Kind.TORCH, Kind.PICKLE})
+
+#: Parts of a TensorFlow checkpoint, and ELMoForManyLangs's dictionaries, whose first bytes say nothing.
+WANTED_NAMES = re.compile(r".*\.(index|data-\d{5}-of-\d{5}|dic)", re.DOTALL)
+
+#: What unpacks each kind of tar archive.
+TARS: dict[Kind, Callable[[Path, Literal["rb"]], Any]] = {
+    Kind.TAR: io.FileIO,
+    Kind.TAR_GZ: gzip.GzipFile,
+    Kind.TAR_BZ2: bz2.BZ2File,
+}
 
 MAX_MEMBERS = 10_000
 
 #: Weights hardly compress, text does by 3 to 5; an archive that claims much more is a bomb.
-MAX_EXPANSION = 100
+MAX_EXPANSION = 5
 MAX_SMALL = 1 << 24
+
+#: Bytes that are read of a zip archive at once. Only its directory is read in one piece; of 10,000 members it is less.
+MAX_PIECE = 1 << 22
+
+#: Those that unpack a piece of any size bit by bit; others are not used for models.
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+#: A long name in a tar archive is kept beside its header; no more than this is read of it.
+MAX_LONG_NAME = 1 << 16
+
+
+def extract(archive: InputFile, folder: Path) -> list[InputFile]:
+    """Extract what a model may be made of; names inside the archive never become paths.
+
+    Args:
+        archive: A zip or tar archive.
+        folder: An empty temporary folder.
+
+    Returns:
+        Every member but dotfiles and macOS's resource forks; those of a wanted kind have a path.
+
+    Raises:
+        ConversionError: If the archive is damaged, encrypted, or looks hostile.
+    """
+    return extract_zip(archive, folder) if archive.kind is Kind.ZIP else extract_tar(archive, folder)
 
 
 def extract_zip(archive: InputFile, folder: Path) -> list[InputFile]:
@@ -33,23 +78,45 @@ def extract_zip(archive: InputFile, folder: Path) -> list[InputFile]:
         ConversionError: If the archive is damaged, encrypted, or looks hostile.
     """
     try:
-        with zipfile.ZipFile(archive.location) as opened:
+        with _Careful(archive.location) as file, zipfile.ZipFile(file) as opened:
             members = [member for member in opened.infolist() if not _is_clutter(member)]
             _check(archive, members)
             return [
                 _extract(opened, member, archive=archive, path=folder / f"{i}") for i, member in enumerate(members)
             ]
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ConversionError(f"{archive.name} is a damaged or truncated zip ({error}). Download it again.") from error
-    except (NotImplementedError, RuntimeError) as error:
+    except ConversionError:
+        raise
+    except NotImplementedError as error:
         raise ConversionError(
             f"{archive.name} cannot be unpacked ({error}). Unpack it and give the folder."
         ) from error
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, OSError) as error:
+        # what the system refuses has a number, but for a place before the start of the file
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
+        raise ConversionError(f"{archive.name} is a damaged or truncated zip ({error}). Download it again.") from error
+
+
+class _Careful(io.FileIO):
+    """A file that is not read in huge pieces, whatever it says of its size."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > MAX_PIECE:
+            raise ConversionError(f"{self.name} has a directory of {size:,} bytes: this is no archive of one model.")
+        return super().read(size)
 
 
 def _is_clutter(member: zipfile.ZipInfo) -> bool:
-    parts = PurePosixPath(member.filename).parts
-    return member.is_dir() or any(part == "__MACOSX" or (part[0] == "." and part != "..") for part in parts)
+    return member.filename.endswith("/") or _is_hidden(member.filename)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part == "__MACOSX" or (part[0] == "." and part != "..") for part in PurePosixPath(name).parts)
+
+
+def _leads_out(name: str) -> bool:
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    return not parts or ".." in parts or name.startswith(("/", "\\")) or ":" in parts[0]
 
 
 def _check(archive: InputFile, members: list[zipfile.ZipInfo]) -> None:
@@ -57,13 +124,14 @@ def _check(archive: InputFile, members: list[zipfile.ZipInfo]) -> None:
         raise ConversionError(f"{archive.name} has {len(members):,} members: this is no archive of one model.")
     for member in members:
         where = f"{archive.name}: member {member.filename!r}"
-        parts = PurePosixPath(member.filename.replace("\\", "/")).parts
-        if ".." in parts or member.filename.startswith(("/", "\\")) or ":" in parts[0]:
+        if _leads_out(member.filename):
             raise ConversionError(f"{where} leads out of the archive. Get the archive from its publisher.")
         if stat.S_ISLNK(member.external_attr >> 16):
             raise ConversionError(f"{where} is a link. Unpack the archive and give the folder.")
         if member.flag_bits & 1:
             raise ConversionError(f"{where} is encrypted. Unpack it with its password and give the folder.")
+        if member.compress_type not in COMPRESSIONS:
+            raise ConversionError(f"{where} is compressed in a way that is not read. Unpack it and give the folder.")
     size = archive.location.stat().st_size
     claimed = sum(member.file_size for member in members)
     if claimed > MAX_EXPANSION * size + MAX_SMALL:
@@ -74,7 +142,7 @@ def _extract(opened: zipfile.ZipFile, member: zipfile.ZipInfo, *, archive: Input
     name = f"{archive.name}/{printable(member.filename)}"
     with opened.open(member) as head:
         kind = kind_of(head)  # type: ignore[arg-type]
-    if kind not in WANTED:
+    if not _is_wanted(kind, name):
         return InputFile(name, kind, None, explicit=False, archive=archive)
     written = 0
     with opened.open(member) as source, path.open("wb") as target:
@@ -86,4 +154,87 @@ def _extract(opened: zipfile.ZipFile, member: zipfile.ZipInfo, *, archive: Input
     return InputFile(name, kind, path, explicit=False, archive=archive)
 
 
-__all__ = ["extract_zip"]
+def _is_wanted(kind: Kind, name: str) -> bool:
+    return kind in WANTED or WANTED_NAMES.fullmatch(name) is not None
+
+
+def extract_tar(archive: InputFile, folder: Path) -> list[InputFile]:
+    """`extract` for a tar archive, plain, gzip or bzip2: read once from its start, and no further than its limit."""
+    size = archive.location.stat().st_size
+    try:
+        with ExitStack() as resources:
+            unpacked = resources.enter_context(TARS[archive.kind](archive.location, "rb"))
+            limited = _Limited(unpacked, limit=MAX_EXPANSION * size + MAX_SMALL, name=archive.name)
+            opened = resources.enter_context(tarfile.open(fileobj=limited, mode="r|", tarinfo=_Header))
+            members = _regular_members(opened, archive)
+            return [
+                _extract_stream(content, archive=archive, member=name, path=folder / f"{i}")
+                for i, (name, content) in enumerate(members)
+            ]
+    except ConversionError:
+        raise
+    except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
+        # what the system refuses has a number, what gzip and bzip2 find damaged has none
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ConversionError(f"{archive.name} is a damaged or truncated tar ({error}). Download it again.") from error
+
+
+def _regular_members(opened: tarfile.TarFile, archive: InputFile) -> Iterator[tuple[str, BinaryIO]]:
+    """Names and contents of the files; whatever is neither file nor folder is refused."""
+    for number, member in enumerate(opened):
+        where = f"{archive.name}: member {member.name!r:.200}"
+        if number >= MAX_MEMBERS:
+            raise ConversionError(f"{archive.name} has over {MAX_MEMBERS:,} members: this is no archive of one model.")
+        if member.isdir() or _is_hidden(member.name):
+            continue
+        if _leads_out(member.name):
+            raise ConversionError(f"{where} leads out of the archive. Get the archive from its publisher.")
+        if not member.isreg() or member.issparse():
+            what = "a link" if member.islnk() or member.issym() else "no regular file"
+            raise ConversionError(f"{where} is {what}. Unpack the archive and give the folder.")
+        content = opened.extractfile(member)
+        if content is None:
+            raise ConversionError(f"{where} cannot be read. Unpack the archive and give the folder.")
+        yield member.name, content  # type: ignore[misc]
+
+
+def _extract_stream(content: BinaryIO, *, archive: InputFile, member: str, path: Path) -> InputFile:
+    name = f"{archive.name}/{printable(member)}"
+    head = content.read(HEAD)
+    kind = kind_of_head(head)
+    if not _is_wanted(kind, name):
+        return InputFile(name, kind, None, explicit=False, archive=archive)
+    with path.open("wb") as target:
+        target.write(head)
+        while chunk := content.read(CHUNK):
+            target.write(chunk)
+    return InputFile(name, kind, path, explicit=False, archive=archive)
+
+
+class _Limited(io.RawIOBase):
+    """A stream that stops an archive which unpacks to more than any model does."""
+
+    def __init__(self, stream: BinaryIO, *, limit: int, name: str) -> None:
+        self.stream, self.left, self.name = stream, limit, name
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise ConversionError(f"{self.name} unpacks to many times its size: this looks like a tar bomb.")
+        return data
+
+
+class _Header(tarfile.TarInfo):
+    """A header whose long name is no longer than a name can be: tarfile reads it into memory, whatever its size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":
+        header = super().frombuf(buf, encoding, errors)
+        if not header.isreg() and header.size > MAX_LONG_NAME:
+            raise tarfile.ReadError(f"{header.size:,} bytes beside the header of a member")
+        return header
+
+
+__all__ = ["extract", "extract_tar", "extract_zip"]

@@ -2,18 +2,26 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
 from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf.configuration_elmo import ElmoConfig
 
-from .readers.base import ConversionError, OriginalCheckpoint
+from .readers.base import ConversionError, OriginalCheckpoint, SelectionError, printable
+from .readers.many_langs import MARKS
 
 
 logger = logging.getLogger(__name__)
 
 #: AllenNLP's fixed width of a word, and that of every release; for options that do not say.
 MAX_CHARACTERS = 50
+
+#: Of cells and of outputs; for an archive without options.
+RELEASED_CLIP = 3.0
 
 #: Ids that the tokenizer gives to bytes and markers, 1 to 261: as many rows a character table needs.
 MIN_CHARACTER_ROWS = 261
@@ -24,6 +32,7 @@ MAX_DEPTH = 64
 
 #: Words that a language model has beside those of its text, in the order in which missing ones are appended.
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
+MANY_LANGS_WORDS = ("<bos>", "<eos>", "<oov>")
 
 #: Keys by section. Those of the training program say nothing of the model and are kept in the provenance alone.
 MODEL_KEYS = {
@@ -50,8 +59,99 @@ MODEL_KEYS = {
 }
 
 
+#: The same for ELMoForManyLangs.
+MANY_LANGS_KEYS = {
+    "encoder": {"name", "projection_dim", "cell_clip", "proj_clip", "dim", "n_layers"},
+    "token_embedder": {
+        "name",
+        "activation",
+        "filters",
+        "n_highway",
+        "word_dim",
+        "char_dim",
+        "max_characters_per_token",
+    },
+    # of the training program
+    "": {"encoder", "token_embedder", "classifier", "dropout"},
+}
+
+#: The tables of characters and of words in each format whose options are bilm-tf's.
+TABLES = {
+    "allennlp-torch": ("_elmo_lstm._token_embedder._char_embedding_weights", "_elmo_lstm._word_embedding.weight"),
+    "bilm-hdf5": ("char_embed", "embedding"),
+    "bilm-tensorflow": ("lm/char_embed", "lm/embedding"),
+}
+
+
 def elmo_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
-    """Make the configuration of a checkpoint.
+    """Make the configuration of a checkpoint, as its format has it.
+
+    Args:
+        checkpoint: Its options, the shapes of its arrays and its vocabulary are read.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        ConversionError: If an option is missing, of the wrong type or out of range.
+    """
+    try:
+        return CONFIGS[checkpoint.format](checkpoint)
+    except StrictDataclassError as error:
+        # the cause says it in one line
+        raise ConversionError(
+            f"{checkpoint.options_name}: {error.__cause__ or error} Give this model's options."
+        ) from error
+
+
+def allennlp_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
+    """Make the configuration of a model that AllenNLP saved, which says its sizes by those of its tensors alone.
+
+    Clips, skip connections and the length of a word are those of every release, unless there is an options file. The
+    forget gate's 1 is part of the bias.
+    """
+    options = checkpoint.options or _options_of_shapes(checkpoint)
+    config = bilm_config(replace(checkpoint, options=options))
+    config.forget_bias = 0.0
+    config.always_project = True
+    config.alignment = any(name.startswith("aligning_") for name in checkpoint.arrays)
+    return config
+
+
+def _options_of_shapes(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """The options that bilm-tf would have written of these tensors."""
+    encoder, lstm = "_elmo_lstm._token_embedder", "_elmo_lstm._elmo_lstm"
+    # [262, d], [number, d, width], [P, C]
+    _, depth = _shape(TABLES[checkpoint.format][0], 2, checkpoint)
+    projection, cell = _shape(f"{lstm}.forward_layer_0.state_projection.weight", 2, checkpoint)
+    kernels = [
+        _shape(f"{encoder}.char_conv_{i}.weight", 3, checkpoint)
+        for i in range(_count(f"{encoder}.char_conv_{{}}.weight", checkpoint))
+    ]
+    return {
+        "lstm": {
+            "cell_clip": RELEASED_CLIP,
+            "dim": cell,
+            "n_layers": _count(f"{lstm}.forward_layer_{{}}.state_projection.weight", checkpoint),
+            "proj_clip": RELEASED_CLIP,
+            "projection_dim": projection,
+            "use_skip_connections": True,
+        },
+        "char_cnn": {
+            "activation": "relu",
+            "embedding": {"dim": depth},
+            "filters": [[width, number] for number, _, width in kernels],
+            "n_highway": _count(f"{encoder}._highways._layers.{{}}.weight", checkpoint),
+        },
+    }
+
+
+def _count(pattern: str, checkpoint: OriginalCheckpoint) -> int:
+    return next(i for i in count() if pattern.format(i) not in checkpoint.arrays)
+
+
+def bilm_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
+    """Make the configuration of a checkpoint with the options of bilm-tf.
 
     Options that bilm-tf reads with a default have that default here: no `n_highway` is 0, no `n_layers` is 1, no clip,
     or a clip of 0, is no clipping, and no `use_skip_connections` is none, since that is what was trained without it
@@ -87,44 +187,125 @@ def elmo_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
     else:
         fields |= _words(projection, checkpoint)
     fields |= _vocabulary(checkpoint)
-    unknown = _unknown_options(checkpoint)
+    unknown = _unknown_options(checkpoint, checkpoint.options, MODEL_KEYS)
     if unknown:
         fields["original_options"] = unknown
     return ElmoConfig(**fields)
 
 
-def word_ids(vocabulary: tuple[str, ...]) -> tuple[int, int, int]:
-    """Size of the vocabulary with padding, and the ids of `<S>` and `</S>`.
+def many_langs_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
+    """Make the configuration of a model of ELMoForManyLangs.
+
+    Its skip connections and projections are always there, and the forget gate's 1 is part of the bias.
+    """
+    options = _Section(checkpoint.options_name, checkpoint.options["configuration"], "")
+    encoder, embedder = options.section("encoder"), options.section("token_embedder")
+    for section, name in ((encoder, "elmo"), (embedder, "cnn")):
+        if section.values.get("name") != name:
+            raise section.error("name", f'must be "{name}": other models of that program are no ELMo')
+    word_dim, char_dim = (embedder.whole(key, low=0, high=MAX_WIDTH) for key in ("word_dim", "char_dim"))
+    if not (word_dim or char_dim):
+        raise embedder.error("word_dim", "must not be 0 where char_dim is 0")
+    fields: dict[str, Any] = {
+        "hidden_size": 2 * encoder.whole("projection_dim", high=MAX_WIDTH // 2),
+        "intermediate_size": encoder.whole("dim", high=MAX_WIDTH),
+        "num_hidden_layers": encoder.whole("n_layers", high=MAX_DEPTH),
+        "cell_clip": encoder.clip("cell_clip"),
+        "projection_clip": encoder.clip("proj_clip"),
+        "use_skip_connections": True,
+        "always_project": True,
+        "forget_bias": 0.0,
+        "word_embedding_dim": word_dim,
+        "char_embedding_dim": char_dim,
+        "max_characters_per_token": embedder.whole("max_characters_per_token", low=3, high=MAX_WIDTH),
+    }
+    if char_dim:
+        fields |= _dictionary_characters(embedder, checkpoint)
+    else:
+        fields |= {"char_filters": [], "num_highway_layers": 0}
+    fields |= _dictionary_words(checkpoint) if word_dim else _vocabulary(checkpoint, MANY_LANGS_WORDS)
+    unknown = _unknown_options(checkpoint, options.values, MANY_LANGS_KEYS)
+    if unknown:
+        fields["original_options"] = unknown
+    return ElmoConfig(**fields)
+
+
+def _dictionary_characters(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    if checkpoint.characters is None or checkpoint.characters_name is None:
+        raise ConversionError(
+            f"{checkpoint.options_name} calls for characters, char_dim {section.values['char_dim']}, and there is no "
+            "char.dic. Give all files of the model."
+        )
+    rows = _shape("char_emb_layer.embedding.weight", 2, checkpoint)[0]
+    _check_dictionary(checkpoint.characters, rows, checkpoint.characters_name, tuple(MARKS), checkpoint)
+    return {
+        "char_vocab_size": rows + 1,
+        "char_filters": _filters(section, section.values["max_characters_per_token"]),
+        "num_highway_layers": section.whole("n_highway", low=0, high=MAX_DEPTH),
+        "hidden_act": _activation(section),
+    }
+
+
+def _dictionary_words(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    if checkpoint.vocabulary is None or checkpoint.vocabulary_name is None:
+        raise ConversionError(
+            f"{checkpoint.weights_name}: the model reads words, and there is no word.dic. Give all files of the model."
+        )
+    rows = _shape("word_emb_layer.embedding.weight", 2, checkpoint)[0]
+    numbers = {word: number for number, word in enumerate(checkpoint.vocabulary)}
+    _check_dictionary(numbers, rows, checkpoint.vocabulary_name, MANY_LANGS_WORDS, checkpoint)
+    _, begin, end = word_ids(checkpoint.vocabulary, MANY_LANGS_WORDS)
+    return {"vocab_size": rows + 1, "bos_token_id": begin, "eos_token_id": end}
+
+
+def _check_dictionary(
+    numbers: Mapping[str, int], rows: int, name: str, needed: tuple[str, ...], checkpoint: OriginalCheckpoint
+) -> None:
+    missing = [word for word in needed if word not in numbers]
+    if missing:
+        raise ConversionError(f"{name} lacks {', '.join(missing)}. Give the dictionary of this model.")
+    highest = max(numbers.values())
+    if highest >= rows:
+        raise ConversionError(
+            f"{name} goes up to number {highest}, but the table in {checkpoint.weights_name} has {rows} rows. "
+            "Give the dictionary of this model."
+        )
+
+
+def word_ids(vocabulary: tuple[str, ...], special_words: tuple[str, str, str] = SPECIAL_WORDS) -> tuple[int, int, int]:
+    """Size of the vocabulary with padding, and the ids of the first two special words, the boundaries.
 
     A word's id is its row + 1. Special words that the vocabulary lacks are appended. Of equal rows the last counts, as
     in bilm-tf.
     """
     ids = {word: row + 1 for row, word in enumerate(vocabulary)}
     size = len(vocabulary) + 1
-    for word in SPECIAL_WORDS:
+    for word in special_words:
         if word not in ids:
             ids[word] = size
             size += 1
-    return size, ids["<S>"], ids["</S>"]
+    begin, end, _ = special_words
+    return size, ids[begin], ids[end]
 
 
 def _characters(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    activation = section.values.get("activation")
-    if activation not in ("relu", "tanh"):
-        raise section.error("activation", 'must be "relu" or "tanh"')
+    activation = _activation(section)
     longest = section.whole("max_characters_per_token", low=3, high=MAX_WIDTH, default=MAX_CHARACTERS)
-    rows = _rows("char_embed", checkpoint)
+    name = TABLES[checkpoint.format][0]
+    # PyTorch's table has the row of padding already
+    rows = _shape(name, 2, checkpoint)[0] - (checkpoint.format == "allennlp-torch")
     if rows < MIN_CHARACTER_ROWS:
         raise ConversionError(
-            f"{checkpoint.weights_name}: array char_embed has {rows} rows, fewer than the {MIN_CHARACTER_ROWS} of "
+            f"{checkpoint.weights_name}: array {name} has {rows} rows, fewer than the {MIN_CHARACTER_ROWS} of "
             "bytes and markers. Only models over bytes are converted."
         )
     said = section.values.get("n_characters")
     if said not in (None, rows, rows + 1):
         logger.warning(
-            "%s: n_characters is %s, but char_embed has %d rows: going by the array.",
+            "%s: n_characters is %.80r, but %s has %d rows: going by the array.",
             checkpoint.options_name,
             said,
+            name,
             rows,
         )
     return {
@@ -135,6 +316,13 @@ def _characters(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str
         "num_highway_layers": section.whole("n_highway", low=0, high=MAX_DEPTH, default=0),
         "hidden_act": activation,
     }
+
+
+def _activation(section: "_Section") -> str:
+    activation = section.values.get("activation")
+    if activation not in ("relu", "tanh"):
+        raise section.error("activation", 'must be "relu" or "tanh"')
+    return str(activation)
 
 
 def _filters(section: "_Section", longest: int) -> list[list[int]]:
@@ -156,15 +344,16 @@ def _filters(section: "_Section", longest: int) -> list[list[int]]:
 
 def _words(projection: int, checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     """A model that reads words: no characters, no convolutions, and a vocabulary that fits the rows."""
-    rows = _rows("embedding", checkpoint)
+    name = TABLES[checkpoint.format][1]
+    rows = _shape(name, 2, checkpoint)[0]
     if checkpoint.vocabulary is None:
-        raise ConversionError(
-            f"{checkpoint.weights_name} reads words, not characters (array embedding, {rows} rows), and needs its "
+        raise SelectionError(
+            f"{checkpoint.weights_name} reads words, not characters (array {name}, {rows} rows), and needs its "
             "vocabulary. Give the file of words that it was trained with as well."
         )
     if len(checkpoint.vocabulary) != rows:
         raise ConversionError(
-            f"{checkpoint.vocabulary_name} has {len(checkpoint.vocabulary)} words, but array embedding of "
+            f"{checkpoint.vocabulary_name} has {len(checkpoint.vocabulary)} words, but array {name} of "
             f"{checkpoint.weights_name} has {rows} rows. Give the vocabulary of this model."
         )
     return {
@@ -175,43 +364,46 @@ def _words(projection: int, checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     }
 
 
-def _vocabulary(checkpoint: OriginalCheckpoint) -> dict[str, int]:
+def _vocabulary(checkpoint: OriginalCheckpoint, special_words: tuple[str, str, str] = SPECIAL_WORDS) -> dict[str, int]:
     if checkpoint.vocabulary is None:
         return {}
     said, rows = checkpoint.options.get("n_tokens_vocab"), len(checkpoint.vocabulary)
     if said not in (None, rows):
         logger.warning(
-            "%s has %d words, but %s says n_tokens_vocab %s: word ids may be those of another model.",
+            "%s has %d words, but %s says n_tokens_vocab %.80r: word ids may be those of another model.",
             checkpoint.vocabulary_name,
             rows,
             checkpoint.options_name,
             said,
         )
-    size, begin, end = word_ids(checkpoint.vocabulary)
+    size, begin, end = word_ids(checkpoint.vocabulary, special_words)
     return {"vocab_size": size, "bos_token_id": begin, "eos_token_id": end}
 
 
-def _rows(name: str, checkpoint: OriginalCheckpoint) -> int:
+def _shape(name: str, axes: int, checkpoint: OriginalCheckpoint) -> tuple[int, ...]:
     array = checkpoint.arrays.get(name)
-    if array is None or len(array.shape) != 2:
+    if array is None or len(array.shape) != axes:
         shape = "missing" if array is None else f"of shape {array.shape}"
         raise ConversionError(
-            f"{checkpoint.weights_name}: array {name} is {shape}, {checkpoint.options_name} calls for a matrix. "
-            "Give the options of this model."
+            f"{checkpoint.weights_name}: array {name} is {shape}, {checkpoint.options_name} calls for "
+            f"{'a matrix' if axes == 2 else f'{axes} axes'}. Give the options of this model."
         )
-    return array.shape[0]
+    return array.shape
 
 
-def _unknown_options(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+def _unknown_options(
+    checkpoint: OriginalCheckpoint, options: Mapping[str, Any], keys: Mapping[str, set[str]]
+) -> dict[str, Any]:
     unknown: dict[str, Any] = {}
-    for section, known in MODEL_KEYS.items():
-        values: Any = checkpoint.options
+    for section, known in keys.items():
+        values: Any = options
         for part in filter(None, section.split(".")):
             values = values.get(part, {})
         for key in sorted(values.keys() - known):
             unknown[f"{section}.{key}".lstrip(".")] = values[key]
     if unknown:
-        logger.warning("%s: options kept, but not used: %s.", checkpoint.options_name, ", ".join(unknown))
+        shown = ", ".join(f"{printable(key):.80}" for key in unknown)
+        logger.warning("%s: options kept, but not used: %s.", checkpoint.options_name, shown)
     return unknown
 
 
@@ -257,5 +449,13 @@ class _Section:
 def _is_whole(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
+
+#: What makes the configuration of each format, by its name.
+CONFIGS: dict[str, Callable[[OriginalCheckpoint], ElmoConfig]] = {
+    "allennlp-torch": allennlp_config,
+    "bilm-hdf5": bilm_config,
+    "bilm-tensorflow": bilm_config,
+    "many-langs": many_langs_config,
+}
 
 __all__ = ["elmo_config", "word_ids"]

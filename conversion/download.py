@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import http.client
 import json
+import logging
 import os
 import re
 import socket
@@ -18,14 +19,16 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from filelock import FileLock
 from tqdm import tqdm
 
-from .readers.base import CHUNK, ConversionError
+from .readers.base import CHUNK, ConversionError, SelectionError, printable
 from .readers.content import Kind, kind_of
 
+
+logger = logging.getLogger(__name__)
 
 #: Seconds without a byte after which a connection counts as broken.
 TIMEOUT = 30.0
@@ -38,6 +41,17 @@ WAIT = 1.0
 
 #: HTTP answers that may be otherwise in a moment.
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+#: What follows a redirection: `urlopen` would go on to ftp, too.
+HANDLERS = (
+    urllib.request.ProxyHandler,
+    urllib.request.UnknownHandler,
+    urllib.request.HTTPHandler,
+    urllib.request.HTTPSHandler,
+    urllib.request.HTTPDefaultErrorHandler,
+    urllib.request.HTTPRedirectHandler,
+    urllib.request.HTTPErrorProcessor,
+)
 
 
 class _BrokenDownloadError(Exception):
@@ -52,11 +66,13 @@ class _Partial:
         path: The bytes so far.
         validator: The server's strong ETag, or its date of last change; without one nothing is resumed.
         total: Bytes of the whole file, where the server says it.
+        ranges: Whether to ask for parts; not after the server refused one.
     """
 
     path: Path
     validator: str | None = None
     total: int | None = None
+    ranges: bool = True
 
     @property
     def notes(self) -> Path:
@@ -68,7 +84,7 @@ class _Partial:
 
     @property
     def resumable(self) -> bool:
-        return self.size > 0 and self.validator is not None
+        return self.ranges and self.size > 0 and self.validator is not None
 
     def load(self) -> None:
         """Take up what an earlier process left; notes that cannot be read count as none."""
@@ -89,6 +105,11 @@ class _Partial:
         self.path.unlink(missing_ok=True)
         self.notes.unlink(missing_ok=True)
 
+    def refuse(self) -> None:
+        """Throw away what does not fit what the server sent, and take the whole file from now on."""
+        self.remove()
+        self.ranges = False
+
 
 def cache_folder() -> Path:
     """Where downloads are kept: `$ELMO_HF_CACHE`, else `~/.cache/elmo_hf`."""
@@ -103,7 +124,8 @@ def download(url: str, *, cache_dir: Path | None = None, progress: bool = False)
 
     Args:
         url: A link that begins with `https://` or `http://`.
-        cache_dir: Where to keep it; `cache_folder()` by default. Delete the file there to download it anew.
+        cache_dir: Where to keep it; `cache_folder()` by default. Delete the file there to download it anew, or let
+            `refused_is_forgotten` do so.
         progress: Show a bar.
 
     Returns:
@@ -127,21 +149,46 @@ def download(url: str, *, cache_dir: Path | None = None, progress: bool = False)
     return final
 
 
+@contextlib.contextmanager
+def refused_is_forgotten(path: Path) -> Iterator[None]:
+    """Remove a download from the cache if what is done with it ends in an error that names it.
+
+    A server that tells no size, or a wrong one, can break off without being found out, until the file is read. The
+    next run is to have it afresh, not the same half of it.
+    """
+    try:
+        yield
+    except SelectionError:
+        raise
+    except ValueError as error:
+        if path.name in str(error):
+            path.unlink(missing_ok=True)
+        raise
+
+
 def shown_url(url: str) -> str:
-    """The link without what may be secret in it: user, password, query and fragment."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    """The link without what may be secret in it: user, password, query and fragment. It need not be valid."""
+    return printable(re.sub(r"(?<=//)[^/]*@", "", re.split(r"[?#]", url, maxsplit=1)[0]))
 
 
 def _check_link(url: str) -> None:
     try:
+        url.encode()
         parts = urlsplit(url)
+        host = parts.hostname or " "
+        host.encode("idna")
         # reading the port checks it
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and parts.port != 0 and not re.search(r"\s", host)
     except ValueError:
         valid = False
     if not valid:
-        raise ConversionError(f"{url} is no valid link. Check it.")
+        raise _invalid(url)
+    if parts.username or parts.password:
+        raise ConversionError(f"{shown_url(url)}: a user and password are not sent. Download it, and give the file.")
+
+
+def _invalid(url: str) -> ConversionError:
+    return ConversionError(f"{shown_url(url)} is no valid link. Check it.")
 
 
 def _file_name(url: str) -> str:
@@ -149,22 +196,33 @@ def _file_name(url: str) -> str:
 
 
 def _fetch(url: str, partial: _Partial, *, progress: bool) -> None:
-    """Try until the file is whole; give up after some attempts in a row that brought nothing."""
+    """Try until the file is whole; give up after some attempts in a row that brought nothing new."""
     failures = 0
+    # not the size before the attempt: one that begins anew may lose bytes, which the next one would seem to bring
+    largest = partial.size
     while True:
-        before = partial.size
         try:
             _attempt(url, partial, progress=progress)
         except _BrokenDownloadError as error:
-            failures = 0 if partial.size > before else failures + 1
+            failures = 0 if partial.size > largest else failures + 1
+            largest = max(largest, partial.size)
             if failures >= MAX_ATTEMPTS:
-                raise ConversionError(
-                    f"{shown_url(url)}: the download broke off ({error}) at {partial.size:,} bytes. "
-                    "Run the command again to go on from there."
-                ) from error
+                raise _gave_up(url, partial, error) from error
+            if failures:
+                logger.warning("%s: %s. Trying again.", shown_url(url), printable(str(error)))
             time.sleep(WAIT * 2**failures)
         else:
             return
+
+
+def _gave_up(url: str, partial: _Partial, error: _BrokenDownloadError) -> ConversionError:
+    if not partial.size:
+        return ConversionError(f"{shown_url(url)} cannot be downloaded ({error}). Check the link and the network.")
+    remedy = "to go on from there" if partial.resumable else "to begin anew"
+    return ConversionError(
+        f"{shown_url(url)}: the download broke off ({error}) at {partial.size:,} bytes. "
+        f"Run the command again {remedy}."
+    )
 
 
 def _attempt(url: str, partial: _Partial, *, progress: bool) -> None:
@@ -175,12 +233,12 @@ def _attempt(url: str, partial: _Partial, *, progress: bool) -> None:
     if partial.resumable:
         request.add_header("Range", f"bytes={partial.size}-")
         request.add_header("If-Range", str(partial.validator))
-    with _translated(url, partial), urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+    with _translated(url, partial), _open(request) as response:
         _check_type(url, response.headers)
         if response.status != http.client.PARTIAL_CONTENT:
             partial.restart(response.headers)
         elif not _continues(response.headers, partial):
-            partial.remove()
+            partial.refuse()
             raise _BrokenDownloadError("the server sent another part than was asked for")
         _copy(response, partial, progress=progress)
     if partial.total is not None and partial.size != partial.total:
@@ -188,6 +246,13 @@ def _attempt(url: str, partial: _Partial, *, progress: bool) -> None:
         if size > partial.total:
             partial.remove()
         raise _BrokenDownloadError(f"{size:,} of {partial.total:,} bytes came")
+
+
+def _open(request: urllib.request.Request) -> http.client.HTTPResponse:
+    opener = urllib.request.OpenerDirector()
+    for handler in HANDLERS:
+        opener.add_handler(handler())
+    return opener.open(request, timeout=TIMEOUT)
 
 
 def _copy(response: http.client.HTTPResponse, partial: _Partial, *, progress: bool) -> None:
@@ -214,9 +279,14 @@ def _translated(url: str, partial: _Partial) -> Iterator[None]:
     shown = shown_url(url)
     try:
         yield
+    except ConversionError:
+        raise
+    except (http.client.InvalidURL, ValueError) as error:
+        # where the server leads on to
+        raise ConversionError(f"{shown} leads to no valid link ({error}). Check the link.") from error
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
-            partial.remove()
+            partial.refuse()
             raise _BrokenDownloadError("the file on the server has changed") from error
         if error.code in TRANSIENT:
             raise _BrokenDownloadError(f"HTTP {error.code} {error.reason}") from error
@@ -265,4 +335,4 @@ def _web_page(url: str) -> ConversionError:
     return ConversionError(f"{shown_url(url)} is a web page, not a file of a model. Give the link of the file itself.")
 
 
-__all__ = ["cache_folder", "download", "shown_url"]
+__all__ = ["cache_folder", "download", "refused_is_forgotten", "shown_url"]

@@ -2,17 +2,18 @@
 
 A rule turns arrays of the original file into parameters of `ElmoModel`, and back. bilm-tf multiplies `x @ W` and
 orders the gates i, g, f, o (TensorFlow calls g `j`); `torch.nn.Linear` multiplies `x @ W.T`, and this package orders
-i, f, g, o. Both add 1 to the forget gate when they run. Highway layers are gated as in bilm-tf, so no sign changes
-(AllenNLP gates the other way round, hence its negated weights).
+i, f, g, o. Both add 1 to the forget gate when they run. Highway layers are gated as in bilm-tf, so no sign changes.
+Programs in PyTorch have our order of gates and the 1 in their bias (`config.forget_bias` is 0), but gate highway
+layers the other way round, hence their negated weights.
 
-Every change is a permutation or a padding: there and back again is the same to the bit.
+Every change is a permutation, a padding or a change of sign: there and back again is the same to the bit.
 
 Letters: `C` cell, `P` projection, `F` filters in all, `V` words or characters.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -115,6 +116,116 @@ def _layer_rules(config: ElmoConfig, projection: int, cells: list[str], layer: s
         yield Rule({f"{cell}/W_P_0": (width, projection) for cell in cells}, (f"{layer}.output_weight",), BOTH_WAYS)
 
 
+def _hdf5_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:
+    return bilm_rules(
+        config, words=_rows(checkpoint, "embedding"), single_cell="RNN_0/RNN/LSTMCell/W_0" in checkpoint.arrays
+    )
+
+
+def _tensorflow_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:
+    """The rules of HDF5, under the names that the variables had in training."""
+    single_cell = "lm/RNN_0/rnn/lstm_cell/kernel" in checkpoint.arrays
+    for rule in bilm_rules(config, words=_rows(checkpoint, "lm/embedding"), single_cell=single_cell):
+        yield replace(rule, sources={_variable(name): shape for name, shape in rule.sources.items()})
+
+
+def _variable(name: str) -> str:
+    """`RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0` -> `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/kernel`."""
+    for dumped, trained in (
+        ("/RNN/", "/rnn/"),
+        ("/MultiRNNCell/Cell", "/multi_rnn_cell/cell_"),
+        ("/LSTMCell/W_P_0", "/lstm_cell/projection/kernel"),
+        ("/LSTMCell/W_0", "/lstm_cell/kernel"),
+        ("/LSTMCell/B", "/lstm_cell/bias"),
+    ):
+        name = name.replace(dumped, trained)
+    return f"lm/{name}"
+
+
+def _rows(checkpoint: OriginalCheckpoint, name: str) -> int:
+    array = checkpoint.arrays.get(name)
+    return array.shape[0] if array is not None and array.shape else 0
+
+
+def _allennlp_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:
+    encoder = "_elmo_lstm._token_embedder"
+    yield Rule(
+        {f"{encoder}._char_embedding_weights": (config.char_vocab_size, config.char_embedding_dim)},
+        ("token_encoder.char_embeddings.weight",),
+        SAME,
+    )
+    for i, (width, number) in enumerate(config.char_filters):
+        source, target = f"{encoder}.char_conv_{i}", f"token_encoder.convolutions.{i}"
+        yield Rule({f"{source}.weight": (number, config.char_embedding_dim, width)}, (f"{target}.weight",), SAME)
+        yield Rule({f"{source}.bias": (number,)}, (f"{target}.bias",), SAME)
+    yield from torch_highway_rules(config, f"{encoder}._highways")
+    filters, projection, target = config.char_feature_dim, config.hidden_size // 2, "token_encoder.projection"
+    yield Rule({f"{encoder}._projection.weight": (projection, filters)}, (f"{target}.weight",), SAME)
+    yield Rule({f"{encoder}._projection.bias": (projection,)}, (f"{target}.bias",), SAME)
+    yield from torch_lstm_rules(config, "_elmo_lstm._elmo_lstm.")
+    # the reader leaves one mix and one alignment at most
+    for name in checkpoint.arrays:
+        mix, _, parameter = name.partition(".")
+        if mix.startswith("scalar_mix_") and parameter == "gamma":
+            layers: dict[str, tuple[int, ...]] = {
+                f"{mix}.scalar_parameters.{j}": (1,) for j in range(config.num_hidden_layers + 1)
+            }
+            yield Rule(layers, ("scalar_mix.weights",), JOINED)
+            yield Rule({name: (1,)}, ("scalar_mix.gamma",), SAME)
+        elif mix.startswith("aligning_"):
+            yield Rule({name: (config.hidden_size, config.hidden_size)}, ("scalar_mix.alignment.weight",), SAME)
+
+
+def _many_langs_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - as all
+    encoder, projection = "token_encoder", config.hidden_size // 2
+    if config.word_embedding_dim:
+        yield Rule(
+            {"word_emb_layer.embedding.weight": (config.vocab_size - 1, config.word_embedding_dim)},
+            (f"{encoder}.word_embeddings.weight",),
+            padded_rows(0),
+        )
+    if config.char_embedding_dim:
+        yield Rule(
+            {"char_emb_layer.embedding.weight": (config.char_vocab_size - 1, config.char_embedding_dim)},
+            (f"{encoder}.char_embeddings.weight",),
+            padded_rows(0),
+        )
+        for i, (width, number) in enumerate(config.char_filters):
+            source, target = f"convolutions.{i}", f"{encoder}.convolutions.{i}"
+            yield Rule({f"{source}.weight": (number, config.char_embedding_dim, width)}, (f"{target}.weight",), SAME)
+            yield Rule({f"{source}.bias": (number,)}, (f"{target}.bias",), SAME)
+        yield from torch_highway_rules(config, "highways")
+    joined = config.word_embedding_dim + config.char_feature_dim
+    yield Rule({"projection.weight": (projection, joined)}, (f"{encoder}.projection.weight",), SAME)
+    yield Rule({"projection.bias": (projection,)}, (f"{encoder}.projection.bias",), SAME)
+    yield from torch_lstm_rules(config, "")
+
+
+def torch_highway_rules(config: ElmoConfig, prefix: str) -> Iterator[Rule]:
+    """Rules of AllenNLP's highway layers: the transformed half first, then the gate of what is kept."""
+    width = config.char_feature_dim
+    for k in range(config.num_highway_layers):
+        source, target = f"{prefix}._layers.{k}", f"token_encoder.highways.{k}"
+        for part, shape in (("weight", (2 * width, width)), ("bias", (2 * width,))):
+            yield Rule({f"{source}.{part}": shape}, (f"{target}.transform.{part}", f"{target}.gate.{part}"), HIGHWAY)
+
+
+def torch_lstm_rules(config: ElmoConfig, prefix: str) -> Iterator[Rule]:
+    """Rules of the layers of AllenNLP's `ElmoLstm`, of which ELMoForManyLangs has a copy."""
+    width, cell = config.hidden_size // 2, config.intermediate_size
+    for layer in range(config.num_hidden_layers):
+        ways = [f"{prefix}{way}_layer_{layer}" for way in ("forward", "backward")]
+        target = f"layers.{layer}"
+        inputs = [f"{target}.input_projections.{d}" for d in (0, 1)]
+        for sources, shape, targets, change in (
+            ("input_linearity.weight", (4 * cell, width), [f"{name}.weight" for name in inputs], SAME),
+            ("state_linearity.weight", (4 * cell, width), [f"{target}.recurrent_weight"], BOTH_WAYS_TRANSPOSED),
+            ("state_linearity.bias", (4 * cell,), [f"{name}.bias" for name in inputs], SAME),
+            ("state_projection.weight", (width, cell), [f"{target}.output_weight"], BOTH_WAYS_TRANSPOSED),
+        ):
+            yield Rule({f"{way}.{sources}": shape for way in ways}, tuple(targets), change)
+
+
 def to_state_dict(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> dict[str, Tensor]:
     """Convert a checkpoint.
 
@@ -125,19 +236,12 @@ def to_state_dict(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> dict[st
         config: Its configuration.
 
     Returns:
-        The parameters of `ElmoModel` but for the mix of the layers, which a biLM does not have.
+        The parameters of `ElmoModel`, but for the mix of the layers where the original has none.
 
     Raises:
         ConversionError: If an array is missing, left over, misshapen or not finite.
     """
-    embedding = checkpoint.arrays.get("embedding")
-    rules = list(
-        bilm_rules(
-            config,
-            words=embedding.shape[0] if embedding is not None and embedding.shape else 0,
-            single_cell="RNN_0/RNN/LSTMCell/W_0" in checkpoint.arrays,
-        )
-    )
+    rules = rules_of(checkpoint, config)
     _check(checkpoint, rules)
     state: dict[str, Tensor] = {}
     # the largest first, while there is most room
@@ -145,6 +249,11 @@ def to_state_dict(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> dict[st
         arrays = (torch.from_numpy(checkpoint.arrays[name].read()) for name in rule.sources)
         state.update(zip(rule.targets, rule.change.convert(arrays), strict=True))
     return state
+
+
+def rules_of(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> list[Rule]:
+    """List the rules for a checkpoint, as its format has them."""
+    return [*RULES[checkpoint.format](checkpoint, config)]
 
 
 def _size(rule: Rule) -> int:
@@ -252,11 +361,49 @@ def _each_way(stacked: Iterable[Tensor]) -> list[Tensor]:
     return [*matrices.unbind()]
 
 
+def _joined(parts: Iterable[Tensor]) -> list[Tensor]:
+    """`L + 1` times `[1]` -> `[L + 1]`."""
+    return [torch.cat([*parts])]
+
+
+def _parted(joined: Iterable[Tensor]) -> list[Tensor]:
+    """`[L + 1]` -> `L + 1` times `[1]`."""
+    (whole,) = joined
+    return [*whole.split(1)]
+
+
+def _highway(joined: Iterable[Tensor]) -> list[Tensor]:
+    """`[2F, ...]` -> transformation and gate, `[F, ...]` each; their gate opens to the input, ours closes to it."""
+    (whole,) = joined
+    transform, carry = whole.chunk(2)
+    return [transform.contiguous(), -carry]
+
+
+def _original_highway(parts: Iterable[Tensor]) -> list[Tensor]:
+    """The way back."""
+    transform, gate = parts
+    return [torch.cat([transform, -gate])]
+
+
 SAME = each(_same, _same)
 TRANSPOSE = each(_transposed, _transposed)
 CONVOLUTION = each(_convolution, _original_convolution)
 LSTM_BIAS = each(_swap_gates, _swap_gates)
 LSTM_KERNELS = Change(_lstm_kernels, _original_lstm_kernels)
 BOTH_WAYS = Change(_both_ways, _each_way)
+BOTH_WAYS_TRANSPOSED = Change(
+    lambda matrices: _both_ways(matrix.T for matrix in matrices),
+    lambda stacked: [*map(_transposed, _each_way(stacked))],
+)
+JOINED = Change(_joined, _parted)
+HIGHWAY = Change(_highway, _original_highway)
 
-__all__ = ["Change", "Rule", "bilm_rules", "to_original", "to_state_dict"]
+#: The rules of each format, by its name.
+RULES: dict[str, Callable[[OriginalCheckpoint, ElmoConfig], Iterator[Rule]]] = {
+    "allennlp-torch": _allennlp_rules,
+    "bilm-hdf5": _hdf5_rules,
+    "bilm-tensorflow": _tensorflow_rules,
+    "many-langs": _many_langs_rules,
+}
+
+__all__ = ["Change", "Rule", "bilm_rules", "rules_of", "to_original", "to_state_dict"]

@@ -1,29 +1,43 @@
 """Turn what the user gave (files, a folder, a zip, links) into a flat list of files, and have it read."""
 
 import errno
+import logging
 import os
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from .archives import extract_zip
-from .download import download, shown_url
+from .archives import TARS, extract
+from .download import download, refused_is_forgotten, shown_url
 from .readers import read_files
-from .readers.base import ConversionError, InputFile, OriginalCheckpoint, printable
+from .readers.base import Choice, ConversionError, InputFile, OriginalCheckpoint, printable
 from .readers.content import Kind, kind_of
+from .readers.refused import SPLIT_PART
 
+
+logger = logging.getLogger(__name__)
 
 #: A folder with more files than this is not the folder of one model.
 MAX_FILES = 1000
 
+#: What bilm-tf's documentation calls vocabularies.
+VOCABULARY_NAME = re.compile(r".*vocab.*\.txt", re.IGNORECASE | re.DOTALL)
 
-def read_original(sources: Sequence[str | Path], *, progress: bool = False) -> OriginalCheckpoint:
+
+def read_original(
+    sources: Sequence[str | Path], *, mix: int | None = None, language: str | None = None, progress: bool = False
+) -> OriginalCheckpoint:
     """Read an original checkpoint.
 
     Args:
         sources: Weights, options and perhaps a vocabulary, in any order; or one folder; or one zip as NLPL publishes
             it. Each may be a link that begins with `https://` or `http://`.
+        mix: Which of the mixes of layers that an AllenNLP model was trained with, from 0; the first by default.
+        language: Which language of AllenNLP's multilingual ELMo.
         progress: Show a bar while downloading.
 
     Returns:
@@ -33,11 +47,9 @@ def read_original(sources: Sequence[str | Path], *, progress: bool = False) -> O
         ConversionError: If the sources are not one intact model; the message is one line.
     """
     with ExitStack() as resources:
-        try:
+        with naming_files():
             files = gather(sources, resources, progress=progress)
-            checkpoint = read_files(files, resources)
-        except OSError as error:
-            raise _as_conversion_error(error) from error
+            checkpoint = read_files(files, resources, Choice(mix, language))
         # from here on the checkpoint closes what is open
         checkpoint.resources = resources.pop_all()
         return checkpoint
@@ -48,7 +60,7 @@ def gather(sources: Sequence[str | Path], resources: ExitStack, *, progress: boo
 
     Args:
         sources: As `read_original` takes them.
-        resources: Gets the temporary folders of unpacked archives.
+        resources: Gets the temporary folders of unpacked archives, and what forgets refused downloads.
         progress: Show a bar while downloading.
 
     Returns:
@@ -63,19 +75,40 @@ def gather(sources: Sequence[str | Path], resources: ExitStack, *, progress: boo
         raise ConversionError("No source given. Give the weights and the options, a folder, a .zip, or their links.")
     files: list[InputFile] = []
     for source in sources:
-        for file in _expand(source, progress=progress):
-            files += _unpack(file, resources) if file.kind is Kind.ZIP else [file]
-    return files
+        for file in _expand(source, resources, progress=progress):
+            files += _unpack(file, resources) if is_archive(file) else [file]
+    return _told_apart(files)
 
 
-def _expand(source: str | Path, *, progress: bool) -> Iterator[InputFile]:
+def _told_apart(files: list[InputFile]) -> list[InputFile]:
+    """Drop a file that was given twice, and call files of one name by their paths, as the user did."""
+    once = {file.path.resolve() if file.path else file.name: file for file in reversed(files)}
+    files = [*reversed(once.values())]
+    counts = Counter(file.name for file in files)
+    return [
+        replace(file, name=printable(str(file.path)))
+        if counts[file.name] > 1 and file.explicit and file.archive is None and file.url is None
+        else file
+        for file in files
+    ]
+
+
+def is_archive(file: InputFile) -> bool:
+    """Whether this is an archive to be unpacked; the first part of a split one looks like a whole one."""
+    return (file.kind is Kind.ZIP or file.kind in TARS) and not SPLIT_PART.search(file.basename)
+
+
+def _expand(source: str | Path, resources: ExitStack, *, progress: bool) -> Iterator[InputFile]:
     """The files that one source stands for: itself, what is at the link, or those in the folder."""
     scheme = source.partition("://")[0].lower() if isinstance(source, str) and "://" in source else ""
     if scheme in ("http", "https"):
         path = download(str(source), progress=progress)
+        resources.enter_context(refused_is_forgotten(path))
         yield _file(path, name=path.name, url=shown_url(str(source)))
     elif scheme:
         raise ConversionError(f"{source}: {scheme} links are not read. Download it, or give an https link.")
+    elif not str(source):
+        raise ConversionError("One of the sources is an empty name. Give the name of a file or folder.")
     elif not os.path.lexists(source):
         raise ConversionError(f"{source} does not exist. Check the path.")
     elif (path := Path(source)).is_dir():
@@ -86,25 +119,55 @@ def _expand(source: str | Path, *, progress: bool) -> Iterator[InputFile]:
 
 
 def _file(path: Path, *, name: str, explicit: bool = True, url: str | None = None) -> InputFile:
+    if not path.exists():
+        raise ConversionError(
+            f"{path} is a link that leads nowhere. Fetch what it stands for, or give the file itself."
+        )
     if not path.is_file():
         raise ConversionError(f"{path} is no regular file. Give the file itself.")
     with path.open("rb") as head:
         kind = kind_of(head)
+    if explicit and kind is Kind.UTF16:
+        raise ConversionError(f"{name} is {kind.value}, not in UTF-8. Save it as UTF-8.")
+    if kind is Kind.JSON and VOCABULARY_NAME.fullmatch(path.name):
+        # its first word may be a brace
+        kind = Kind.TEXT
     return InputFile(printable(name), kind, path, explicit=explicit, url=url)
 
 
 def _walk(folder: Path) -> list[Path]:
-    """Regular files in the folder and below, in a fixed order; hidden ones and linked folders are left out."""
+    """Regular files in the folder and below, in a fixed order.
+
+    Hidden files and linked folders are left out, and so are links that lead out of the folder. The folders of the
+    Hub's cache are made of links to the folder `blobs` beside them; those are followed.
+    """
+    homes = [folder.resolve()]
+    if homes[0].parent.name == "snapshots":
+        homes.append(homes[0].parents[1] / "blobs")
     found: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each != "__MACOSX")
         paths = (Path(parent, name) for name in sorted(names) if not name.startswith("."))
-        found += [path for path in paths if path.is_file()]
+        found += [path for path in paths if _is_within(path, homes) and path.is_file()]
         if len(found) > MAX_FILES:
             raise ConversionError(f"{folder} holds more than {MAX_FILES:,} files. Give the folder of one model.")
     if not found:
         raise ConversionError(f"{folder} holds no files. Give the folder with the weights and the options.")
     return found
+
+
+def _is_within(path: Path, homes: list[Path]) -> bool:
+    if not path.is_symlink():
+        return True
+    inside = any(path.resolve().is_relative_to(home) for home in homes)
+    if not (inside and path.exists()):
+        where = "nowhere" if inside else "out of its folder"
+        logger.warning("%s is a link that leads %s, and was left out. Give the file itself.", _shown(path), where)
+    return inside
+
+
+def _shown(path: Path) -> str:
+    return printable(str(path))
 
 
 def _raise(error: OSError) -> None:
@@ -113,10 +176,19 @@ def _raise(error: OSError) -> None:
 
 def _unpack(archive: InputFile, resources: ExitStack) -> list[InputFile]:
     folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="elmo-hf-"))
-    members = extract_zip(archive, Path(folder))
+    members = extract(archive, Path(folder))
     if not members:
         raise ConversionError(f"{archive.name} is an empty archive. Download it again.")
     return members
+
+
+@contextmanager
+def naming_files() -> Iterator[None]:
+    """Turn what the system refuses into one line that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise _as_conversion_error(error) from error
 
 
 def _as_conversion_error(error: OSError) -> ConversionError:
@@ -130,4 +202,4 @@ def _as_conversion_error(error: OSError) -> ConversionError:
     return ConversionError(f"{name} cannot be read ({error.strerror or error}).")
 
 
-__all__ = ["gather", "read_original"]
+__all__ = ["gather", "naming_files", "read_original"]

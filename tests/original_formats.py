@@ -4,13 +4,17 @@ The names and axes here are those of the original programs, written down a secon
 `conversion.mapping`: a wrong name there must fail against this file.
 """
 
+import io
 import json
-from collections.abc import Sequence
+import struct
+import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import torch
 
 
 #: Bytes 0 to 255, and begin and end of sentence, begin and end of word, padding.
@@ -165,3 +169,215 @@ def _lstms(
             if dim != projection_dim:
                 arrays[f"{prefix}/W_P_0"] = _normal(rng, (dim, projection_dim), 6 / np.sqrt(dim))
     return arrays
+
+
+def read_bilm_hdf5(weights: Path) -> dict[str, np.ndarray]:
+    """Every array of an HDF5 file, by its path."""
+    names: list[str] = []
+    with h5py.File(weights) as file:
+        file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        return {name: file[name][...] for name in names}
+
+
+def allennlp_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The tensors that AllenNLP's `_ElmoBiLm` makes of the arrays of an HDF5 file when it loads them.
+
+    Matrices are transposed, the gates in PyTorch's order with the 1 in their bias, highways gated the other way round,
+    and the table of characters has a row for padding.
+    """
+    tensors: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        group, _, part = name.rpartition("/")
+        if name == "char_embed":
+            tensors["_token_embedder._char_embedding_weights"] = np.concatenate([np.zeros_like(array[:1]), array])
+        elif part.startswith("W_cnn_"):
+            tensors[f"_token_embedder.char_conv_{part[6:]}.weight"] = array[0].transpose(2, 1, 0)
+        elif part.startswith("b_cnn_"):
+            tensors[f"_token_embedder.char_conv_{part[6:]}.bias"] = array
+        elif group == "CNN_proj":
+            tensors[f"_token_embedder._projection.{'weight' if part[0] == 'W' else 'bias'}"] = array.T
+        elif part in ("W_transform", "b_transform"):
+            carry = arrays[f"{group}/{part[0]}_carry"]
+            layer = f"_token_embedder._highways._layers.{group[-1]}"
+            joined = np.concatenate([array.T, -carry.T])
+            tensors[f"{layer}.{'weight' if part[0] == 'W' else 'bias'}"] = joined
+        elif group.startswith("RNN_"):
+            way, layer = ("forward", "backward")[int(group[4])], group.partition("Cell/Cell")[2][0]
+            tensors |= {f"_elmo_lstm.{way}_layer_{layer}.{key}": value for key, value in _allennlp_cell(part, array)}
+    return tensors
+
+
+def _allennlp_cell(part: str, array: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    if part == "W_P_0":
+        return [("state_projection.weight", array.T)]
+    i, g, f, o = np.split(array, 4, axis=-1)
+    if part == "B":
+        return [("state_linearity.bias", np.concatenate([i, f + 1, g, o]))]
+    kernel = np.concatenate([i, f, g, o], axis=1)
+    of_input, of_state = np.split(kernel, 2)
+    return [("input_linearity.weight", of_input.T), ("state_linearity.weight", of_state.T)]
+
+
+def allennlp_elmo(folder: Path, *, prefix: str = "", mixes: int = 1, seed: int = 0) -> dict[str, torch.Tensor]:
+    """A state dict of AllenNLP's `Elmo`, with the weights of `write_bilm_hdf5` of the same seed.
+
+    Mix `k` has the weights `k, k + 0.5, k + 1` and gamma `k + 2`.
+    """
+    weights, _ = write_bilm_hdf5(folder, seed=seed)
+    bilm = allennlp_tensors(read_bilm_hdf5(weights))
+    state = {f"{prefix}_elmo_lstm.{name}": torch.tensor(np.ascontiguousarray(array)) for name, array in bilm.items()}
+    for k in range(mixes):
+        for j in range(3):
+            state[f"{prefix}scalar_mix_{k}.scalar_parameters.{j}"] = torch.tensor([k + j / 2])
+        state[f"{prefix}scalar_mix_{k}.gamma"] = torch.tensor([k + 2.0])
+    return state
+
+
+def write_allennlp_archive(
+    path: Path,
+    state: Mapping[str, Any],
+    *,
+    config: Mapping[str, Any] | None = None,
+    members: Mapping[str, bytes] | None = None,
+    zipped: bool = True,
+) -> Path:
+    """Write `model.tar.gz` as AllenNLP does: configuration, state dict, vocabulary of the task.
+
+    Args:
+        path: The archive.
+        state: The state dict.
+        config: What `config.json` says.
+        members: Further files.
+        zipped: PyTorch's format since 1.6, or the one before.
+    """
+    weights = io.BytesIO()
+    torch.save(dict(state), weights, _use_new_zipfile_serialization=zipped)
+    contents = {
+        "config.json": json.dumps(config or {"model": {"type": "simple_tagger"}}).encode(),
+        "weights.th": weights.getvalue(),
+        "vocabulary/labels.txt": b"O\nU-PER\n",
+        "vocabulary/tokens.txt": b"@@UNKNOWN@@\nthe\n",
+        **(members or {}),
+    }
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def tensorflow_variables(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The variables of bilm-tf's training by their names, given the arrays of its dump, and what only training has."""
+    cells = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
+    variables: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        path = name.split("/")
+        if path[0].startswith("RNN_"):
+            path = [path[0], "rnn", *(part for part in path[2:-1]), cells[path[-1]]]
+            path = [{"MultiRNNCell": "multi_rnn_cell", "LSTMCell": "lstm_cell"}.get(part, part) for part in path]
+            path = [part.replace("Cell", "cell_") if part[:4] == "Cell" else part for part in path]
+        variables["/".join(["lm", *path])] = array
+    projection = next(array.shape[1] for name, array in arrays.items() if name.endswith(("W_proj", "W_P_0")))
+    variables["lm/softmax/W"] = np.ones((12, projection), np.float32)
+    variables["lm/softmax/b"] = np.ones(12, np.float32)
+    variables |= {f"{name}/Adagrad": np.ones_like(array) for name, array in list(variables.items())}
+    return variables | {"global_step": np.array(7, np.int64), "train_perplexity": np.array(40.0, np.float32)}
+
+
+def write_tensorflow_checkpoint(
+    folder: Path,
+    variables: Mapping[str, np.ndarray],
+    *,
+    step: int = 7,
+    shards: int = 1,
+    entries_a_block: int = 5,
+    header: bytes | None = None,
+    entry: Mapping[str, bytes] | None = None,
+) -> Path:
+    """Write `checkpoint`, `model.ckpt-STEP.index` and its data files, as TensorFlow 1 does.
+
+    Args:
+        folder: Where to write; made if absent.
+        variables: By their names.
+        step: Of the training.
+        shards: Data files; the variables are dealt out to them.
+        entries_a_block: Of the index; small, so that there are several blocks.
+        header: In place of the index's own header.
+        entry: Fields to be appended to the entries of these variables, where the later of two counts.
+
+    Returns:
+        The index.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"model.ckpt-{step}"
+    data = [bytearray() for _ in range(shards)]
+    # little-endian is 0 and so not written; version 1
+    rows = [(b"", header if header is not None else _field(1, shards) + _field(3, _field(1, 1)))]
+    for number, (name, array) in enumerate(sorted(variables.items())):
+        content, shard = array.tobytes(), number % shards
+        shape = b"".join(_field(2, _field(1, size)) for size in array.shape)
+        kind = {"float32": 1, "float64": 2, "int64": 9, "float16": 19}[array.dtype.name]
+        fields = _field(1, kind) + _field(2, shape) + _field(3, shard) + _field(4, len(data[shard]))
+        fields += _field(5, len(content)) + _varint(6 << 3 | 5) + struct.pack("<I", masked_crc32c(content))
+        rows.append((name.encode(), fields + (entry or {}).get(name, b"")))
+        data[shard] += content
+    index, handles = b"", []
+    for start in range(0, len(rows), entries_a_block):
+        few = rows[start : start + entries_a_block]
+        block = _table_block(few)
+        handles.append((few[-1][0], _varint(len(index)) + _varint(len(block))))
+        index += _sealed(block)
+    footer = b""
+    for block in (_table_block([]), _table_block(handles)):
+        footer += _varint(len(index)) + _varint(len(block))
+        index += _sealed(block)
+    index += footer.ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
+    for i, content in enumerate(data):
+        stem.with_name(f"{stem.name}.data-{i:05d}-of-{shards:05d}").write_bytes(content)
+    written = stem.with_name(f"{stem.name}.index")
+    written.write_bytes(index)
+    (folder / "checkpoint").write_text(f'model_checkpoint_path: "/home/author/run/{stem.name}"\n')
+    return written
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*groups, value])
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _table_block(rows: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Keys without what they share with the one before, values, and one restart at the start."""
+    block, before = b"", b""
+    for key, value in rows:
+        shared = next(
+            (i for i, (a, b) in enumerate(zip(key, before, strict=False)) if a != b), min(len(key), len(before))
+        )
+        block += _varint(shared) + _varint(len(key) - shared) + _varint(len(value)) + key[shared:] + value
+        before = key
+    return block + struct.pack("<II", 0, 1)
+
+
+def _sealed(block: bytes) -> bytes:
+    """A block with its kind of compression, which is none, and its checksum."""
+    return block + b"\0" + struct.pack("<I", masked_crc32c(block + b"\0"))
+
+
+def masked_crc32c(data: bytes) -> int:
+    """CRC-32C bit by bit, and turned and shifted as in LevelDB."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Converted models against what the original programs computed with TensorFlow."""
+"""Converted models against what the original programs computed."""
 
 import json
 from pathlib import Path
@@ -154,3 +154,106 @@ def test_the_mix_is_that_of_bilm_tf(name: str, oracles: Path, ten_sentences: lis
     for i, words in enumerate(ten_sentences):
         n = len(words)
         np.testing.assert_allclose(mixed[i, 1 : n + 1], expected[i, :n], rtol=0, atol=TOLERANCE)
+
+
+Case = tuple[Loaded, list[list[str]], dict[str, np.ndarray], dict[str, np.ndarray]]
+
+
+@pytest.fixture(scope="module", params=["en", "charonly"])
+def many_langs(request: pytest.FixtureRequest, oracles: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """A model by ELMoForManyLangs, converted, ten sentences, what that program computed, and what it read."""
+    folder, name = oracles / "efml_tiny", request.param
+    model = tmp_path_factory.mktemp(name) / "model"
+    convert([folder / f"{name}.model"], model)
+    text = (folder / f"{name}_sentences10.txt").read_text(encoding="utf-8")
+    with np.load(folder / f"expected_{name}.npz") as vectors, np.load(folder / f"{name}_embeddings.npz") as read:
+        return load(model), [line.split(" ") for line in text.splitlines()], dict(vectors), dict(read)
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["fresh", "with state"])
+def test_every_layer_of_many_langs_in_one_batch(second: bool, many_langs: Case) -> None:
+    loaded, sentences, expected, _ = many_langs
+
+    layers, state = run(loaded, sentences)
+    if second:
+        layers, _ = run(loaded, sentences, state)
+
+    for i, sentence in enumerate(layers):
+        recorded = expected[f"{i}_second" if second else str(i)]
+        np.testing.assert_allclose(sentence, recorded, rtol=0, atol=TOLERANCE, err_msg=f"sentence {i}")
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["fresh", "with state"])
+def test_every_layer_of_many_langs_one_sentence_at_a_time(second: bool, many_langs: Case) -> None:
+    loaded, sentences, expected, _ = many_langs
+
+    for i, words in enumerate(sentences):
+        (layers,), state = run(loaded, [words])
+        if second:
+            (layers,), _ = run(loaded, [words], state)
+
+        recorded = expected[f"{i}_second" if second else str(i)]
+        np.testing.assert_allclose(layers, recorded, rtol=0, atol=TOLERANCE, err_msg=f"sentence {i}")
+
+
+def test_the_ids_are_one_more_than_those_of_many_langs(many_langs: Case) -> None:
+    (_, tokenizer), sentences, _, read = many_langs
+
+    batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="np")
+
+    words = batch["attention_mask"].astype(bool)
+    assert (batch["char_ids"][words] == read["char_ids"][words] + 1).all()
+    if "word_ids" in read:
+        assert (batch["input_ids"][words] == read["word_ids"][words] + 1).all()
+
+
+def test_the_default_vector_of_many_langs(many_langs: Case) -> None:
+    (model, tokenizer), sentences, _, read = many_langs
+    batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
+
+    with torch.inference_mode():
+        vectors = model(**batch).last_hidden_state.numpy()
+
+    for i, words in enumerate(sentences):
+        expected = read[f"call1_sent{i}_layer-1"]
+        np.testing.assert_allclose(vectors[i, 1 : len(words) + 1], expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["fresh", "with state"])
+@pytest.mark.parametrize(
+    ("sources", "vectors"),
+    [(["ckpt_char"], "expected_char.npz"), (["ckpt_token", "data/vocab.txt"], "expected_token.npz")],
+    ids=["characters", "words"],
+)
+def test_every_layer_of_a_checkpoint_of_tensorflow(
+    sources: list[str], vectors: str, second: bool, oracles: Path, ten_sentences: list[list[str]], tmp_path: Path
+) -> None:
+    folder = oracles / "bilm_tiny"
+    convert([folder / name for name in sources], tmp_path / "model")
+    loaded = load(tmp_path / "model")
+
+    layers, state = run(loaded, ten_sentences)
+    if second:
+        layers, _ = run(loaded, ten_sentences, state)
+
+    with np.load(folder / vectors) as expected:
+        for i, sentence in enumerate(layers):
+            recorded = expected[f"{i}_second" if second else str(i)]
+            np.testing.assert_allclose(sentence, recorded, rtol=0, atol=TOLERANCE, err_msg=f"sentence {i}")
+
+
+def test_the_trained_mix_of_a_tagger_by_allennlp(oracles: Path, tmp_path: Path) -> None:
+    folder = oracles / "allennlp_tagger"
+    convert([folder / "model.tar.gz"], tmp_path / "model")
+    model, tokenizer = load(tmp_path / "model")
+    text = (folder / "sentences10.txt").read_text(encoding="utf-8")
+    sentences = [line.split(" ") for line in text.splitlines()]
+    batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
+
+    with torch.inference_mode():
+        mixed = model(**batch).last_hidden_state.numpy()
+
+    with np.load(folder / "expected_mix.npz") as expected:
+        for i, words in enumerate(sentences):
+            vectors = mixed[i, 1 : len(words) + 1]
+            np.testing.assert_allclose(vectors, expected[str(i)], rtol=0, atol=TOLERANCE, err_msg=f"sentence {i}")

@@ -6,21 +6,28 @@ its line in `refused.REFUSALS` goes.
 
 from contextlib import ExitStack
 
-from . import bilm_hdf5
-from .base import ConversionError, InputFile, OriginalCheckpoint, Reader, describe
+from . import allennlp_archive, bilm_hdf5, many_langs, tensorflow_checkpoint
+from .base import Choice, ConversionError, InputFile, OriginalCheckpoint, Reader, describe, without_choice
 from .refused import REFUSALS
 
 
 #: Asked in this order; the first that recognises the files reads them.
-READERS = (Reader(bilm_hdf5.FORMAT, bilm_hdf5.recognises, bilm_hdf5.read),)
+READERS = (
+    Reader(many_langs.FORMAT, many_langs.recognises, without_choice(many_langs.read)),
+    # before HDF5, as AllenNLP's archives may hold the HDF5 file that their training began with
+    Reader(allennlp_archive.FORMAT, allennlp_archive.recognises, allennlp_archive.read),
+    Reader(bilm_hdf5.FORMAT, bilm_hdf5.recognises, without_choice(bilm_hdf5.read)),
+    Reader(tensorflow_checkpoint.FORMAT, tensorflow_checkpoint.recognises, without_choice(tensorflow_checkpoint.read)),
+)
 
 
-def read_files(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
+def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> OriginalCheckpoint:
     """Find the reader that recognises the files, and read them.
 
     Args:
         files: All that was given or found.
         resources: Gets what must stay open until the arrays are read.
+        choice: Which of several models in one file is wanted.
 
     Returns:
         The checkpoint.
@@ -30,7 +37,7 @@ def read_files(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoi
     """
     for reader in READERS:
         if reader.recognises(files):
-            return reader.read(files, resources)
+            return reader.read(files, resources, choice)
     for refusal in REFUSALS:
         culprit = refusal.culprit(files)
         if culprit is not None:

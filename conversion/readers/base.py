@@ -21,6 +21,10 @@ class ConversionError(ValueError):
     """An original that cannot be converted; the message is one line that names file, array and remedy."""
 
 
+class SelectionError(ConversionError):
+    """Files that may be intact, but are not one model: a part is missing, or one of several is to be chosen."""
+
+
 @dataclass(frozen=True)
 class InputFile:
     """One file that the user gave, or that was found in the folder or archive that the user gave.
@@ -60,12 +64,23 @@ class InputFile:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that a checkpoint was made of, as the provenance keeps it."""
+    """A file that a checkpoint was made of, as the provenance keeps it.
+
+    Attributes:
+        name: How messages call it.
+        size: Its bytes.
+        sha256: Their hash.
+        url: Where it was downloaded from.
+        path: Where it is.
+        changed: When it was last written, in nanoseconds.
+    """
 
     name: str
     size: int
     sha256: str
     url: str | None = None
+    path: Path | None = field(default=None, repr=False, compare=False)
+    changed: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,10 @@ class OriginalCheckpoint:
         sources: The files that were read.
         vocabulary: The words, one for each row of the vocabulary, or `None` where there is none.
         vocabulary_name: How messages call the file of the vocabulary.
+        characters: The number of each character, where the model does not read bytes.
+        characters_name: How messages call the file of the characters.
+        left: Names of what the files hold beside the model, such as a softmax, and what is not read.
+        chosen: What was taken of several models in one file, for the provenance.
         resources: Open files and temporary folders.
     """
 
@@ -107,7 +126,24 @@ class OriginalCheckpoint:
     sources: tuple[SourceFile, ...]
     vocabulary: tuple[str, ...] | None = None
     vocabulary_name: str | None = None
+    characters: Mapping[str, int] | None = None
+    characters_name: str | None = None
+    left: tuple[str, ...] = ()
+    chosen: Mapping[str, Any] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def check_unchanged(self) -> None:
+        """Refuse sources that were written to after they were hashed.
+
+        Raises:
+            ConversionError: If one was: its arrays may be of two models.
+        """
+        for source in self.sources:
+            if source.path is None:
+                continue
+            found = source.path.stat()
+            if (found.st_size, found.st_mtime_ns) != (source.size, source.changed):
+                raise ConversionError(f"{source.name} changed while it was read. Convert it when it is whole.")
 
     def close(self) -> None:
         """Close the files and remove the temporary folders."""
@@ -119,7 +155,21 @@ class OriginalCheckpoint:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        # the error is told: a download that was refused is not kept
+        self.resources.__exit__(kind, error, traceback)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of several models in one file the user wants.
+
+    Attributes:
+        mix: The number of the mix of layers, counted from 0.
+        language: The language of a model of several.
+    """
+
+    mix: int | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -129,12 +179,12 @@ class Reader:
     Attributes:
         format: Its name, as the provenance keeps it.
         recognises: Whether these files hold a checkpoint of this format, by their content.
-        read: Reads it; gets the files and the stack on which to leave what must stay open.
+        read: Reads it; gets the files, the stack on which to leave what must stay open, and what the user chose.
     """
 
     format: str
     recognises: Callable[[list[InputFile]], bool]
-    read: Callable[[list[InputFile], ExitStack], OriginalCheckpoint]
+    read: Callable[[list[InputFile], ExitStack, Choice], OriginalCheckpoint]
 
 
 @dataclass(frozen=True)
@@ -150,6 +200,23 @@ class Refusal:
     message: str
 
 
+def without_choice(
+    read: Callable[[list[InputFile], ExitStack], OriginalCheckpoint],
+) -> Callable[[list[InputFile], ExitStack, Choice], OriginalCheckpoint]:
+    """Make the `Reader.read` of a format that leaves nothing to choose."""
+
+    def read_the_only(files: list[InputFile], resources: ExitStack, choice: Choice) -> OriginalCheckpoint:
+        checkpoint = read(files, resources)
+        if choice != Choice():
+            option = "--mix" if choice.mix is not None else "--language"
+            raise SelectionError(
+                f"{checkpoint.weights_name} holds one model without a trained mix: leave {option} out."
+            )
+        return checkpoint
+
+    return read_the_only
+
+
 def source_files(files: list[InputFile]) -> tuple[SourceFile, ...]:
     """Size and hash of the files that were used, each archive before its first member."""
     used: list[InputFile] = []
@@ -157,7 +224,14 @@ def source_files(files: list[InputFile]) -> tuple[SourceFile, ...]:
         if file.archive is not None and file.archive not in used:
             used.append(file.archive)
         used.append(file)
-    return tuple(SourceFile(each.name, each.location.stat().st_size, sha256(each.location), each.url) for each in used)
+    return tuple(map(_source_file, used))
+
+
+def _source_file(file: InputFile) -> SourceFile:
+    found = file.location.stat()
+    return SourceFile(
+        file.name, found.st_size, sha256(file.location), file.url, path=file.location, changed=found.st_mtime_ns
+    )
 
 
 def sha256(path: Path) -> str:
@@ -181,15 +255,18 @@ def describe(files: list[InputFile]) -> str:
 
 
 __all__ = [
+    "Choice",
     "ConversionError",
     "InputFile",
     "OriginalArray",
     "OriginalCheckpoint",
     "Reader",
     "Refusal",
+    "SelectionError",
     "SourceFile",
     "describe",
     "printable",
     "sha256",
     "source_files",
+    "without_choice",
 ]

@@ -3,20 +3,22 @@
 Format: https://github.com/allenai/bilm-tf/blob/master/bilm/training.py, `dump_weights`.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from enum import Enum
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, describe, source_files
+from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, printable, source_files
 from .content import Kind
 from .options import read_options
-from .vocabulary import read_vocabulary
+from .parts import find_options, find_vocabulary, only, read_lines
 
 
 FORMAT = "bilm-hdf5"
@@ -24,8 +26,22 @@ FORMAT = "bilm-hdf5"
 #: Groups and arrays at the top of a file of weights; a file of vectors has none of them.
 WEIGHTS_AT_TOP = re.compile(r"char_embed|CNN(_high_\d+|_proj)?|RNN(_\d+)?|rnn")
 
-#: Trained float32 numbers hardly compress; a file that claims much more than its own size is broken or hostile.
-MAX_EXPANSION = 20
+#: Trained float32 numbers hardly compress, and half precision doubles; more than that is broken or hostile.
+MAX_EXPANSION = 2
+MAX_SMALL = 1 << 24
+
+#: Arrays in a file, and groups inside each other; a full-size model has 44, 5 deep.
+MAX_ARRAYS = 1_000
+MAX_DEPTH = 8
+
+#: Compressions that are part of every HDF5 library, by number, up to scale-offset, and h5py's own LZF.
+FILTERS = frozenset({*range(1, 7), 32000})
+
+#: A hole is so many blocks of so many zeros, 1,024 in all, which is 4 kB.
+BLOCK, HOLE = 64, 16
+
+#: What h5py raises of a damaged file: a `TypeError` for types that NumPy lacks.
+DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 
 
 class Content(Enum):
@@ -42,9 +58,12 @@ def content_of(file: InputFile) -> Content:
     """Tell weights from the other HDF5 files that lie about beside them, by the names at the top."""
     try:
         with h5py.File(file.location, "r", locking=False) as opened:
+            if len(opened) > MAX_ARRAYS:
+                # a dump of a corpus has as many as the corpus has sentences
+                return Content.VECTORS
             names = list(opened)
             flat = all(opened.get(name, getclass=True) is h5py.Dataset for name in names)
-    except (OSError, RuntimeError, KeyError, ValueError):
+    except DAMAGE:
         return Content.UNREADABLE
     if any(WEIGHTS_AT_TOP.fullmatch(name) for name in names):
         return Content.WEIGHTS
@@ -73,7 +92,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
     """
     weights, options, vocabulary = find_parts(files)
     parsed = read_options(options.location, name=options.name)
-    words = None if vocabulary is None else _lines(vocabulary)
+    words = None if vocabulary is None else read_lines(vocabulary)
     opened = _open(weights.location, weights.name)
     resources.enter_context(opened)
     return OriginalCheckpoint(
@@ -96,9 +115,8 @@ def find_parts(files: list[InputFile]) -> tuple[InputFile, InputFile, InputFile 
         ConversionError: If weights or options are missing, if there are several, or if a file that the user named is
             none of the three.
     """
-    weights = _one([file for file in files if _is_weights(file)], "weights (HDF5)", files)
-    options = _one([file for file in files if _is_options(file)], "options (JSON with a section 'lstm')", files)
-    vocabulary = _vocabulary(files)
+    weights = only([file for file in files if _is_weights(file)], "weights (HDF5)", files)
+    options, vocabulary = find_options(files), find_vocabulary(files)
     for file in files:
         if file.explicit and file not in (weights, options, vocabulary):
             raise ConversionError(f"{file.name} ({file.kind.value}) is no part of a biLM model. Leave it out.")
@@ -109,58 +127,13 @@ def _is_weights(file: InputFile) -> bool:
     return recognises([file])
 
 
-def _one(candidates: list[InputFile], role: str, files: list[InputFile]) -> InputFile:
-    if len(candidates) == 1:
-        return candidates[0]
-    if not candidates:
-        raise ConversionError(f"No {role} among {describe(files)}. Give weights and options together.")
-    names = ", ".join(file.name for file in candidates)
-    raise ConversionError(f"{len(candidates)} files of {role}: {names}. Name the files of one model.")
-
-
-def _is_options(file: InputFile) -> bool:
-    """Whether this is JSON with a section `lstm`; a damaged file is an error where the user named it."""
-    if file.kind is not Kind.JSON:
-        return False
-    try:
-        return "lstm" in read_options(file.location, name=file.name)
-    except ConversionError:
-        if file.explicit:
-            raise
-        return False
-
-
-def _vocabulary(files: list[InputFile]) -> InputFile | None:
-    """The vocabulary: any text that the user named, or what looks like one in a folder or archive."""
-    candidates = [file for file in files if file.kind in (Kind.TEXT, Kind.GZIP)]
-    named = [file for file in candidates if file.explicit]
-    candidates = named or [file for file in candidates if _looks_like_vocabulary(file)]
-    if len(candidates) > 1 and len({_lines(file) for file in candidates}) == 1:
-        # vocab.txt beside the vocab.txt.gz that it was unpacked from
-        candidates = candidates[:1]
-    return _one(candidates, "vocabulary", files) if candidates else None
-
-
-def _looks_like_vocabulary(file: InputFile) -> bool:
-    if "vocab" in file.basename:
-        return True
-    if file.kind is not Kind.TEXT:
-        return False
-    with file.location.open("rb") as raw:
-        return any(line.strip() == b"<S>" for line in raw.read(512).splitlines())
-
-
-def _lines(file: InputFile) -> tuple[str, ...]:
-    return read_vocabulary(file.location, kind=file.kind, name=file.name)
-
-
 def _open(path: Path, name: str) -> h5py.File:
     try:
         # no lock: read-only media and network disks refuse it, and nothing is written
         return h5py.File(path, "r", locking=False)
     except PermissionError as error:
         raise ConversionError(f"{name} cannot be read: permission denied. Change its permissions.") from error
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
+    except DAMAGE as error:
         sizes = re.search(r"truncated file.*stored_eof = (\d+)", str(error))
         if sizes is None:
             raise ConversionError(f"{name} is damaged HDF5 ({_line(error)}). Download it again.") from error
@@ -172,15 +145,25 @@ def _open(path: Path, name: str) -> h5py.File:
 
 def _arrays(opened: h5py.File, weights: InputFile) -> dict[str, OriginalArray]:
     try:
-        datasets = dict(_walk(opened, weights.name, {h5py.h5o.get_info(opened.id).addr}))
-    except (OSError, RuntimeError, KeyError) as error:
+        found = islice(_walk(opened, weights.name, {h5py.h5o.get_info(opened.id).addr}), MAX_ARRAYS + 1)
+        datasets = dict(found)
+    except ConversionError:
+        raise
+    except DAMAGE as error:
         raise ConversionError(f"{weights.name} is damaged HDF5 ({_line(error)}). Download it again.") from error
-    claimed = sum(dataset.nbytes for dataset in datasets.values())
+    if len(datasets) > MAX_ARRAYS:
+        raise ConversionError(
+            f"{weights.name} has over {MAX_ARRAYS:,} arrays: this is no model. Get the original file."
+        )
+    # as float32, and in whole numbers: the product of a shape in the file may not fit into NumPy's
+    claimed = sum(4 * math.prod(dataset.shape) for dataset in datasets.values())
     size = weights.location.stat().st_size
-    if claimed > MAX_EXPANSION * size:
+    if claimed > MAX_EXPANSION * size + MAX_SMALL:
         raise ConversionError(
             f"{weights.name} claims {claimed:,} bytes of arrays in a file of {size:,} bytes. Get the original file."
         )
+    for name, dataset in datasets.items():
+        _check_whole(dataset, f"{weights.name}: array {name}")
     return {
         name: OriginalArray(tuple(dataset.shape), partial(_read, dataset, name, weights.name))
         for name, dataset in datasets.items()
@@ -190,7 +173,9 @@ def _arrays(opened: h5py.File, weights: InputFile) -> dict[str, OriginalArray]:
 def _walk(group: h5py.Group, file_name: str, seen: set[int]) -> Iterator[tuple[str, h5py.Dataset]]:
     """Every array, by its path. Links that lead elsewhere, or in a circle, are refused."""
     for key in group:
-        name = f"{group.name.rstrip('/')}/{key}".lstrip("/")
+        name = printable(f"{group.name.rstrip('/')}/{key}".lstrip("/"))
+        if name.count("/") >= MAX_DEPTH:
+            raise ConversionError(f"{file_name}: {name:.80} is nested over {MAX_DEPTH} deep. Get the original file.")
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
             raise ConversionError(f"{file_name}: {name} is a link to elsewhere. Get the original file.")
         item = group[key]
@@ -199,6 +184,8 @@ def _walk(group: h5py.Group, file_name: str, seen: set[int]) -> Iterator[tuple[s
             yield name, item
         elif isinstance(item, h5py.Group) and (address := h5py.h5o.get_info(item.id).addr) not in seen:
             seen.add(address)
+            if len(seen) > MAX_ARRAYS:
+                raise ConversionError(f"{file_name} has over {MAX_ARRAYS:,} groups: this is no model.")
             yield from _walk(item, file_name, seen)
         else:
             raise ConversionError(f"{file_name}: {name} is no array. Get the original file.")
@@ -212,8 +199,19 @@ def _check_storage(dataset: h5py.Dataset, name: str, file_name: str) -> None:
         raise ConversionError(f"{where} is of type {dataset.dtype}, not floating point. Get the original file.")
     if dataset.is_virtual or dataset.external:
         raise ConversionError(f"{where} has its numbers in another file. Get the original file.")
-    if dataset.size and not dataset.id.get_storage_size():
+    created = dataset.id.get_create_plist()
+    if any(created.get_filter(i)[0] not in FILTERS for i in range(created.get_nfilters())):
+        raise ConversionError(f"{where} is compressed by a plug-in. Write it again without.")
+    if 0 not in dataset.shape and not dataset.id.get_storage_size():
         raise ConversionError(f"{where} was never written. Get the file again.")
+
+
+def _check_whole(dataset: h5py.Dataset, where: str) -> None:
+    if dataset.chunks is None:
+        return
+    chunks = math.prod(-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+    if dataset.id.get_num_chunks() < chunks:
+        raise ConversionError(f"{where} was written in part only. Get the file again.")
 
 
 def _read(dataset: h5py.Dataset, name: str, file_name: str) -> np.ndarray:
@@ -221,14 +219,29 @@ def _read(dataset: h5py.Dataset, name: str, file_name: str) -> np.ndarray:
         with np.errstate(over="ignore"):
             # one copy at most: the numbers are read straight into the array
             array = np.asarray(dataset[...]).astype(np.float32, copy=False)
-    except (OSError, RuntimeError) as error:
+    except DAMAGE as error:
         raise ConversionError(f"{file_name}: array {name} cannot be read ({_line(error)}). Get it again.") from error
     except MemoryError as error:
         raise ConversionError(f"{file_name}: array {name} {dataset.shape} does not fit in memory.") from error
     # minimum and maximum pass a NaN on, and need no array of their own
     if array.size and not np.isfinite([array.min(), array.max()]).all():
         raise ConversionError(f"{file_name}: array {name} holds NaN or infinite numbers. Get the file again.")
+    if array.ndim > 1 and _has_hole(array):
+        raise ConversionError(
+            f"{file_name}: array {name} is full of zeros in places, as in a file that was never downloaded in whole. "
+            "Get the file again."
+        )
     return array
+
+
+def _has_hole(array: np.ndarray) -> bool:
+    """Whether there are zeros in a row for about a page of a file; training leaves no such thing in a matrix."""
+    flat = array.reshape(-1)
+    # [blocks]
+    filled = np.any(flat[: len(flat) // BLOCK * BLOCK].reshape(-1, BLOCK), axis=1)
+    # the blocks that are not empty, and the ends; a hole is a long way from one to the next
+    ends = np.concatenate([[-1], np.flatnonzero(filled), [len(flat) // BLOCK]])
+    return bool(np.diff(ends).max() > HOLE)
 
 
 def _line(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """Tell what a file is by its first bytes; names of original files follow no rule."""
 
+import codecs
 import zlib
 from enum import Enum
 from typing import BinaryIO
@@ -10,6 +11,7 @@ HEAD = 4096 + 8
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 TAR_MAGIC_AT = 257
+BZIP2_BLOCK = b"1AY&SY"
 
 
 class Kind(Enum):
@@ -22,9 +24,12 @@ class Kind(Enum):
     ZIP = "zip archive"
     TAR = "tar archive"
     TAR_GZ = "tar.gz archive"
+    TAR_BZ2 = "tar.bz2 archive"
     TORCH = "PyTorch file"
     PICKLE = "pickle"
     EMPTY = "empty file"
+    CUT = "cut off within its first bytes"
+    UTF16 = "text in UTF-16"
     WEB_PAGE = "web page"
     LFS_POINTER = "Git LFS pointer"
     BINARY = "binary of unknown kind"
@@ -35,6 +40,7 @@ SIGNATURES = (
     (b"PK\x03\x04", Kind.ZIP),
     (b"PK\x05\x06", Kind.ZIP),
     (b"\x1f\x8b", Kind.GZIP),
+    (b"BZh", Kind.TAR_BZ2),
     (b"\x80\x02", Kind.PICKLE),
     (b"\x80\x03", Kind.PICKLE),
     (b"\x80\x04", Kind.PICKLE),
@@ -52,11 +58,18 @@ def kind_of(file: BinaryIO) -> Kind:
     Returns:
         The kind. PyTorch's archives begin as any zip does: `TORCH` is told apart by a member that only they have.
     """
-    head = file.read(HEAD)
+    return kind_of_head(file.read(HEAD))
+
+
+def kind_of_head(head: bytes) -> Kind:
+    """Tell the kind of a file by its first `HEAD` bytes."""
     if not head:
         return Kind.EMPTY
     if any(head.startswith(HDF5_SIGNATURE, start) for start in (0, 512, 1024, 2048, 4096)):
         return Kind.HDF5
+    # no text begins with the first byte of this one
+    if HDF5_SIGNATURE.startswith(head):
+        return Kind.CUT
     for signature, kind in SIGNATURES:
         if head.startswith(signature):
             return _refine(kind, head)
@@ -76,6 +89,8 @@ def inflated_head(head: bytes, size: int = 1 << 16) -> bytes:
 def _refine(kind: Kind, head: bytes) -> Kind:
     if kind is Kind.GZIP and _is_tar(inflated_head(head)):
         return Kind.TAR_GZ
+    if kind is Kind.TAR_BZ2 and head[4:10] != BZIP2_BLOCK:
+        return _text_kind(head)
     # torch.save puts its pickle first: `archive/data.pkl`
     if kind is Kind.ZIP and b"/data.pkl" in head[:256]:
         return Kind.TORCH
@@ -87,6 +102,8 @@ def _is_tar(head: bytes) -> bool:
 
 
 def _text_kind(head: bytes) -> Kind:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return Kind.UTF16
     if b"\0" in head:
         return Kind.BINARY
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -97,4 +114,4 @@ def _text_kind(head: bytes) -> Kind:
     return Kind.TEXT
 
 
-__all__ = ["HEAD", "Kind", "inflated_head", "kind_of"]
+__all__ = ["HEAD", "Kind", "inflated_head", "kind_of", "kind_of_head"]

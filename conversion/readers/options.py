@@ -1,6 +1,7 @@
 """Read the JSON options that lie beside the weights."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Never
 
@@ -9,6 +10,9 @@ from .base import ConversionError
 
 #: Released options files have 300 to 1,000 bytes.
 MAX_BYTES = 1 << 20
+
+#: Objects and lists inside each other; released ones have 3. What is deeper no program can copy or write again.
+MAX_DEPTH = 32
 
 
 def read_options(path: Path, *, name: str) -> dict[str, Any]:
@@ -27,14 +31,38 @@ def read_options(path: Path, *, name: str) -> dict[str, Any]:
     if path.stat().st_size > MAX_BYTES:
         raise ConversionError(f"{name} has more than {MAX_BYTES:,} bytes: this is no options file.")
     try:
-        parsed = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse_constant)
+        parsed = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite)
     except UnicodeDecodeError as error:
         raise ConversionError(f"{name} is not UTF-8 text ({error.reason}). Get the options file again.") from error
     except (ValueError, RecursionError) as error:
         raise ConversionError(f"{name} is not valid JSON ({error}). Get the options file again.") from error
     if not isinstance(parsed, dict):
         raise ConversionError(f"{name} holds a JSON {type(parsed).__name__}, not an object with options.")
+    if _depth(parsed) > MAX_DEPTH:
+        raise ConversionError(f"{name} is nested over {MAX_DEPTH} deep: this is no options file.")
+    try:
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ConversionError(
+            f"{name} holds a character that is none ({error.reason}). Get the file again."
+        ) from error
     return parsed
+
+
+def _depth(value: Any) -> int:
+    """How deep objects and lists are nested, found level by level: the parser goes deeper than a recursion could."""
+    depth, level = 0, [value]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text:.40} is too large a number")
+    return number
 
 
 def _refuse_constant(constant: str) -> Never:

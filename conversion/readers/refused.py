@@ -1,15 +1,22 @@
 """Known things that are no biLM weights, or that no reader reads yet: each is refused by its own name, in one line."""
 
+import re
 from collections.abc import Callable
 
 from .base import InputFile, Refusal
 from .bilm_hdf5 import Content, content_of
-from .content import HEAD, Kind, inflated_head
+from .content import HEAD, Kind
 
 
 #: What the configuration of a Transformer-based language model says in an AllenNLP archive, and its published name.
 TRANSFORMER_MARKS = (b"bidirectional_language_model_transformer", b"stacked_bidirectional_transformer")
 TRANSFORMER_NAME = "transformer-elmo"
+
+#: The end of the name of a part of a split archive, such as `bilm-output-result.tgz.part-00`.
+SPLIT_PART = re.compile(r"\.(tgz|tar|tar\.gz|tar\.bz2|zip)\.(part-?)?(\d{2,3}|a[a-z])$")
+
+#: Files that only a module of TensorFlow Hub has.
+HUB_NAMES = ("saved_model.pb", "tfhub_module.pb")
 
 
 def _kind(*kinds: Kind) -> Callable[[list[InputFile]], InputFile | None]:
@@ -23,49 +30,43 @@ def _hdf5(content: Content) -> Callable[[list[InputFile]], InputFile | None]:
     return lambda files: next((file for file in files if file.kind is Kind.HDF5 and content_of(file) is content), None)
 
 
-def _many_langs(files: list[InputFile]) -> InputFile | None:
-    names = {file.basename: file for file in files}
-    if {"config.json", "encoder.pkl"} <= names.keys():
-        return names["encoder.pkl"]
-    return None
-
-
 def _tensorflow_checkpoint(files: list[InputFile]) -> InputFile | None:
     return next((file for file in files if ".ckpt" in file.basename or file.basename == "checkpoint"), None)
 
 
 def _tensorflow_hub(files: list[InputFile]) -> InputFile | None:
-    return next((file for file in files if file.basename in ("saved_model.pb", "tfhub_module.pb")), None)
+    return next((file for file in files if file.basename in HUB_NAMES), None)
+
+
+def _split_part(files: list[InputFile]) -> InputFile | None:
+    return next((file for file in files if SPLIT_PART.search(file.basename)), None)
 
 
 def _transformer(files: list[InputFile]) -> InputFile | None:
-    return next((file for file in files if file.kind is Kind.TAR_GZ and _is_transformer(file)), None)
+    """The archive whose name, or whose configuration, says so."""
+    for file in files:
+        archive = file.archive or file
+        if TRANSFORMER_NAME in archive.basename or (file.kind is Kind.JSON and _is_transformer(file)):
+            return archive
+    return None
 
 
 def _is_transformer(file: InputFile) -> bool:
-    if TRANSFORMER_NAME in file.basename:
-        return True
     with file.location.open("rb") as raw:
-        # AllenNLP puts config.json first
-        head = inflated_head(raw.read(HEAD))
+        head = raw.read(HEAD)
     return any(mark in head for mark in TRANSFORMER_MARKS)
 
 
 REFUSALS = (
-    Refusal(
-        _many_langs,
-        "{name} is part of an ELMoForManyLangs model, which this version does not convert. "
-        "Give a model in HDF5 with its options.",
-    ),
     Refusal(
         _transformer,
         "{name} is a Transformer language model that was published under ELMo's name: it has no LSTM, "
         "and is not converted. Give an LSTM ELMo.",
     ),
     Refusal(
-        _kind(Kind.TAR_GZ, Kind.TAR),
-        "{name} is a tar archive, as AllenNLP's are, which this version does not convert. "
-        "Give the HDF5 weights and the options that its model was made with.",
+        _split_part,
+        "{name} is one part of a split archive. Join all parts in order, as in `cat model.tgz.part-* > model.tgz`, "
+        "and give the whole.",
     ),
     Refusal(
         _tensorflow_hub,
@@ -74,13 +75,13 @@ REFUSALS = (
     ),
     Refusal(
         _tensorflow_checkpoint,
-        "{name} is part of a TensorFlow checkpoint, which this version does not convert. "
-        "Dump it to HDF5 with bilm-tf's `dump_weights`, and give that with its options.",
+        "{name} is part of a TensorFlow checkpoint, but not all of one is here. "
+        "Give its folder, with options.json, model.ckpt-N.index and model.ckpt-N.data-00000-of-00001.",
     ),
     Refusal(
         _kind(Kind.TORCH, Kind.PICKLE),
-        "{name} is a PyTorch or pickle file (such as AllenNLP's weights.th), which this version does not convert. "
-        "Give the HDF5 weights and the options.",
+        "{name} is a PyTorch or pickle file without an ELMo by AllenNLP in it. "
+        "Give a model's weights.th or model.tar.gz, or HDF5 weights and their options.",
     ),
     Refusal(
         _hdf5(Content.TOKEN_CACHE),
@@ -96,6 +97,7 @@ REFUSALS = (
         _hdf5(Content.OTHER),
         "{name} is HDF5, but has none of a biLM's arrays. Give the file that has the groups RNN_0 and RNN_1.",
     ),
+    Refusal(_kind(Kind.CUT), "{name} is truncated: it breaks off within its first 8 bytes. Download it again."),
     Refusal(_kind(Kind.EMPTY), "{name} is empty (0 bytes). Download it again."),
     Refusal(
         _kind(Kind.WEB_PAGE), "{name} is a web page, not a model. Download the file itself, not the page about it."

@@ -6,6 +6,7 @@ Format: https://github.com/allenai/bilm-tf/blob/master/bilm/data.py, class `Voca
 import gzip
 import io
 import zlib
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,8 +17,9 @@ from .content import Kind
 #: The one line that takes no row: a left-over of the 1 Billion Word benchmark's own vocabulary.
 SKIPPED_LINE = "!!!MAXTERMID"
 
-#: More than any vocabulary, 793,471 words in the largest release, and less than a bomb.
-MAX_BYTES = 1 << 30
+#: More than any vocabulary, 1 million words in the largest release, and less than a bomb.
+MAX_BYTES = 1 << 26
+MAX_WORDS = 2_000_000
 
 
 def read_vocabulary(path: Path, *, kind: Kind, name: str) -> tuple[str, ...]:
@@ -46,6 +48,8 @@ def read_vocabulary(path: Path, *, kind: Kind, name: str) -> tuple[str, ...]:
         raise ConversionError(
             f"{name} is not UTF-8 ({error.reason}, byte 0x{error.object[error.start]:02x}). Convert it to UTF-8 first."
         ) from error
+    if len(words) > MAX_WORDS:
+        raise ConversionError(f"{name} has more than {MAX_WORDS:,} lines: this is no vocabulary.")
     if not any(words):
         raise ConversionError(f"{name} holds no words. Give the vocabulary as text, one word a line, or leave it out.")
     if 2 * sum(len(word.split()) > 1 for word in words) > len(words):
@@ -60,7 +64,7 @@ def _words(raw: BinaryIO | gzip.GzipFile, name: str) -> tuple[str, ...]:
     # universal newlines, as in a file opened by Python: CRLF and CR end a line, U+0085 and U+2028 do not
     lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig")
     words = (line.strip() for line in lines)
-    return tuple(word for word in words if word != SKIPPED_LINE)
+    return tuple(islice((word for word in words if word != SKIPPED_LINE), MAX_WORDS + 1))
 
 
 __all__ = ["read_vocabulary"]

@@ -1,14 +1,16 @@
-"""`conversion.archives`: a zip gives its parts, and nothing that it says of itself is trusted."""
+"""`conversion.archives`: an archive gives its parts, and nothing that it says of itself is trusted."""
 
+import contextlib
 import io
 import stat
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from elmo_hf_conversion import ConversionError, read_original
-from elmo_hf_conversion.archives import extract_zip
+from elmo_hf_conversion.archives import extract_tar, extract_zip
 from elmo_hf_conversion.readers.base import InputFile
 from elmo_hf_conversion.readers.content import Kind
 from original_formats import VOCABULARY, write_bilm_hdf5
@@ -83,20 +85,13 @@ def test_a_zip_without_options(tmp_path: Path) -> None:
         read_original([path])
 
 
-def test_a_zip_of_many_langs(tmp_path: Path) -> None:
-    path = archive(tmp_path, {"136/config.json": b"{}", "136/encoder.pkl": b"\x80\x02}", "136/char.dic": b"a\t1"})
-
-    with pytest.raises(ConversionError, match=r"195.zip/136/encoder.pkl is part of an ELMoForManyLangs model"):
-        read_original([path.location])
-
-
 def test_an_empty_zip(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=r"195.zip is an empty archive"):
         read_original([archive(tmp_path, {}).location])
 
 
 def test_only_what_a_model_is_made_of_is_extracted(tmp_path: Path) -> None:
-    members = archive(tmp_path, {"a.json": b"{}", "a.pkl": b"\x80\x02}", "a.bin": b"\x00"})
+    members = archive(tmp_path, {"a.json": b"{}", "a.pkl": b"\x80\x02}", "a.bin": b"\x00", "a.index": b"\x00"})
     folder = tmp_path / "extracted"
     folder.mkdir()
 
@@ -104,10 +99,12 @@ def test_only_what_a_model_is_made_of_is_extracted(tmp_path: Path) -> None:
 
     assert [(file.kind, file.path is not None) for file in files] == [
         (Kind.JSON, True),
-        (Kind.PICKLE, False),
+        (Kind.PICKLE, True),
         (Kind.BINARY, False),
+        # a part of a TensorFlow checkpoint can begin with anything
+        (Kind.BINARY, True),
     ]
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.iterdir())) == 3
 
 
 def link() -> zipfile.ZipInfo:
@@ -192,5 +189,123 @@ def test_compression_that_python_cannot_undo(tmp_path: Path) -> None:
     content[content.index(b"PK\x01\x02") + 10] = 97
     file.location.write_bytes(content)
 
-    with pytest.raises(ConversionError, match=r"195.zip cannot be unpacked \(.*\). Unpack it and give the folder"):
+    with pytest.raises(ConversionError, match=r"options.json' is compressed in a way that is not read. Unpack it"):
         extract_zip(file, tmp_path)
+
+
+@pytest.mark.parametrize("name", [".", "./", "a/../b", "//", "C:/a"])
+def test_odd_names_of_members_are_no_paths(name: str, tmp_path: Path) -> None:
+    file = archive(tmp_path, {name: b"{}"})
+    folder = tmp_path / "extracted"
+    folder.mkdir()
+
+    with contextlib.suppress(ConversionError):
+        extract_zip(file, folder)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["195.zip", "extracted"]
+
+
+def test_a_member_before_the_start_of_the_file(tmp_path: Path) -> None:
+    file = archive(tmp_path, {"options.json": b"{}"})
+    content = bytearray(file.location.read_bytes())
+    # the size of the directory, larger than what is there
+    end = content.index(b"PK\x05\x06")
+    content[end + 12 : end + 16] = (end + 1000).to_bytes(4, "little")
+    file.location.write_bytes(content)
+
+    with pytest.raises(ConversionError, match=r"195.zip is a damaged or truncated zip"):
+        extract_zip(file, tmp_path)
+
+
+def test_a_huge_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_hf_conversion.archives.MAX_PIECE", 1 << 17)
+    file = archive(tmp_path, {f"{i:0100}": b"" for i in range(2000)})
+
+    with pytest.raises(ConversionError, match=r"195.zip has a directory of"):
+        extract_zip(file, tmp_path)
+
+
+def tarball(folder: Path, *members: tarfile.TarInfo, mode: str = "w:gz", content: bytes = b"{}") -> InputFile:
+    """A tar archive of options and of members with this content."""
+    path = folder / "model.tar"
+    _, options = write_bilm_hdf5(folder / "model")
+    with tarfile.open(path, mode) as opened:  # type: ignore[call-overload]
+        opened.add(options, "run/options.json")
+        for member in members:
+            member.size = len(content) if member.isreg() else 0
+            opened.addfile(member, io.BytesIO(content))
+    kind = {"w:gz": Kind.TAR_GZ, "w:bz2": Kind.TAR_BZ2, "w": Kind.TAR}[mode]
+    return InputFile(path.name, kind, path)
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2"])
+def test_a_tar_gives_its_files(mode: str, tmp_path: Path) -> None:
+    names = ("run/weights.bin", "run/.hidden", "./run/a b\n.txt", "run/" + "long" * 50)
+    archive = tarball(tmp_path, member("run", tarfile.DIRTYPE), *map(member, names), mode=mode)
+    folder = tmp_path / "extracted"
+    folder.mkdir()
+
+    files = extract_tar(archive, folder)
+
+    assert [file.name for file in files] == [
+        "model.tar/run/options.json",
+        "model.tar/run/weights.bin",
+        "model.tar/./run/a b\N{REPLACEMENT CHARACTER}.txt",
+        "model.tar/run/" + "long" * 50,
+    ]
+    assert files[0].location.read_bytes() == (tmp_path / "model/options.json").read_bytes()
+    assert {path.parent for path in tmp_path.rglob("[0-9]")} == {folder}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "message"),
+    [
+        (member("../options.json"), "leads out of the archive"),
+        (member("run/../../options.json"), "leads out of the archive"),
+        (member("/etc/passwd"), "leads out of the archive"),
+        (member("C:\\options.json"), "leads out of the archive"),
+        (member("options.json", tarfile.SYMTYPE, "/etc/passwd"), "is a link"),
+        (member("options.json", tarfile.LNKTYPE, "run/options.json"), "is a link"),
+        (member("options.json", tarfile.FIFOTYPE), "is no regular file"),
+        (member("options.json", tarfile.CHRTYPE), "is no regular file"),
+    ],
+)
+def test_a_hostile_tar(hostile: tarfile.TarInfo, message: str, tmp_path: Path) -> None:
+    archive = tarball(tmp_path, hostile)
+
+    with pytest.raises(ConversionError, match=message) as caught:
+        read_original([archive.location])
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tar_bomb(tmp_path: Path) -> None:
+    archive = tarball(tmp_path, member("bomb.bin"), content=bytes(1 << 25))
+
+    with pytest.raises(ConversionError, match=r"model.tar unpacks to many times its size"):
+        read_original([archive.location])
+
+
+def test_a_tar_with_a_name_of_many_megabytes(tmp_path: Path) -> None:
+    archive = tarball(tmp_path, member("x" * (1 << 20)), mode="w")
+
+    with pytest.raises(ConversionError, match="beside the header of a member"):
+        read_original([archive.location])
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2"])
+@pytest.mark.parametrize("kept", [0.4, 0.7])
+def test_a_truncated_tar(kept: float, mode: str, tmp_path: Path) -> None:
+    # bzip2 packs in blocks, so that a short archive is all there or not at all
+    archive = tarball(tmp_path, member("weights.th"), mode=mode, content=bytes(range(256)) * 256)
+    data = archive.location.read_bytes()
+    archive.location.write_bytes(data[: int(kept * len(data))])
+
+    with pytest.raises(ConversionError, match=r"model.tar is a damaged or truncated tar"):
+        extract_tar(archive, tmp_path)

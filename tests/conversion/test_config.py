@@ -8,11 +8,20 @@ from typing import Any
 
 import h5py
 import pytest
+import torch
 
 from elmo_hf import ElmoConfig
 from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.config import elmo_config, word_ids
-from original_formats import VOCABULARY, write_bilm_hdf5
+from many_langs_format import CHARACTERS, CONFIG_NAME, WORDS, write_dictionary, write_many_langs
+from original_formats import (
+    VOCABULARY,
+    allennlp_elmo,
+    read_bilm_hdf5,
+    tensorflow_variables,
+    write_bilm_hdf5,
+    write_tensorflow_checkpoint,
+)
 
 
 def config_of(folder: Path, *sources: Path) -> ElmoConfig:
@@ -207,6 +216,13 @@ def test_a_projection_wider_than_the_cell(tmp_path: Path) -> None:
         config_of(tmp_path)
 
 
+def test_what_makes_no_model_for_reasons_of_its_own_is_named(tmp_path: Path) -> None:
+    edited(tmp_path, "lstm.proj_clip", 1e12)
+
+    with pytest.raises(ConversionError, match=r"^options\.json: `projection_clip` is 1"):
+        config_of(tmp_path)
+
+
 def test_words_instead_of_characters(tmp_path: Path) -> None:
     write_bilm_hdf5(tmp_path, token_input=True)
 
@@ -270,3 +286,160 @@ WORD_IDS = {
 @pytest.mark.parametrize(("vocabulary", "ids"), WORD_IDS.values(), ids=WORD_IDS.keys())
 def test_word_ids(vocabulary: tuple[str, ...], ids: tuple[int, int, int]) -> None:
     assert word_ids(vocabulary) == ids
+
+
+# ELMoForManyLangs
+
+
+def edited_many_langs(folder: Path, key: str, value: Any, **shape: Any) -> Path:
+    """A model of ELMoForManyLangs with one option changed; `key` is a path such as `encoder.dim`."""
+    path = write_many_langs(folder, **shape) / CONFIG_NAME
+    options = json.loads(path.read_text(encoding="utf-8"))
+    section, _, last = key.rpartition(".")
+    (options[section] if section else options)[last] = value
+    path.write_text(json.dumps(options), encoding="utf-8")
+    return folder
+
+
+def test_every_option_of_many_langs_arrives(tmp_path: Path) -> None:
+    write_many_langs(tmp_path, n_layers=3, dim=12, projection_dim=6, n_highway=1, activation="tanh", clip=1.5)
+
+    config = config_of(tmp_path)
+
+    assert (config.hidden_size, config.intermediate_size, config.num_hidden_layers) == (12, 12, 3)
+    assert (config.word_embedding_dim, config.char_embedding_dim) == (6, 5)
+    assert (config.vocab_size, config.char_vocab_size) == (len(WORDS) + 1, len(CHARACTERS) + 1)
+    assert config.char_filters == [[1, 3], [2, 4], [3, 5]]
+    assert (config.num_highway_layers, config.hidden_act, config.max_characters_per_token) == (1, "tanh", 12)
+    assert (config.cell_clip, config.projection_clip, config.forget_bias) == (1.5, 1.5, 0.0)
+    assert config.use_skip_connections
+    assert config.always_project
+    assert (config.pad_token_id, config.bos_token_id, config.eos_token_id) == (0, 2, 3)
+
+
+def test_a_model_of_characters_alone_has_its_words_all_the_same(tmp_path: Path) -> None:
+    config = config_of(write_many_langs(tmp_path, word_dim=0))
+
+    assert (config.vocab_size, config.word_embedding_dim) == (len(WORDS) + 1, 0)
+
+
+def test_a_model_of_characters_alone_does_without_words(tmp_path: Path) -> None:
+    folder = write_many_langs(tmp_path, word_dim=0)
+    (folder / "word.dic").unlink()
+
+    config = config_of(folder)
+
+    assert (config.vocab_size, config.bos_token_id, config.eos_token_id) == (4, 1, 2)
+
+
+def test_an_unknown_option_of_many_langs_is_kept_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = config_of(edited_many_langs(tmp_path, "token_embedder.char_cased", False))
+
+    assert config.original_options == {"token_embedder.char_cased": False}
+    assert "options kept, but not used: token_embedder.char_cased" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("encoder", None, "cnn_tiny.json: encoder is None; it must be an object"),
+        ("encoder.name", "lstm", "encoder.name is 'lstm'; it must be \"elmo\""),
+        ("token_embedder.name", "lstm", "token_embedder.name is 'lstm'; it must be \"cnn\""),
+        ("encoder.dim", 0, "encoder.dim is 0; it must be a whole number from 1"),
+        ("encoder.dim", "8", "encoder.dim is '8'; it must be a whole number"),
+        ("encoder.cell_clip", -1, "encoder.cell_clip is -1; it must be a number, 0 or null"),
+        ("token_embedder.word_dim", -6, "token_embedder.word_dim is -6; it must be a whole number from 0"),
+        ("token_embedder.word_dim", 10**9, "token_embedder.word_dim is 1000000000; it must be a whole number"),
+        ("token_embedder.filters", [[1]], "token_embedder.filters is .*; it must be a list of"),
+        ("token_embedder.filters", [[13, 2]], "with widths up to 12"),
+        ("token_embedder.activation", "gelu", 'token_embedder.activation is \'gelu\'; it must be "relu" or "tanh"'),
+        (
+            "token_embedder.max_characters_per_token",
+            2,
+            "max_characters_per_token is 2; it must be a whole number from 3",
+        ),
+    ],
+)
+def test_an_option_of_many_langs_out_of_range(key: str, value: Any, message: str, tmp_path: Path) -> None:
+    folder = edited_many_langs(tmp_path, key, value)
+
+    with pytest.raises(ConversionError, match=message):
+        config_of(folder)
+
+
+def test_a_model_of_many_langs_that_reads_nothing(tmp_path: Path) -> None:
+    folder = edited_many_langs(tmp_path, "token_embedder.char_dim", 0, word_dim=0)
+
+    with pytest.raises(ConversionError, match="word_dim is 0; it must not be 0 where char_dim is 0"):
+        config_of(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "message"),
+    [
+        ("char.dic", ("a", "b", "<pad>"), "char.dic lacks <bos>, <eos>, <oov>, <bow>, <eow>"),
+        ("char.dic", (*CHARACTERS, "z"), "char.dic goes up to number 19, but the table .* has 19 rows"),
+        ("word.dic", ("the", "<oov>"), "word.dic lacks <bos>, <eos>"),
+        ("word.dic", (*WORDS, "z"), "word.dic goes up to number 11, but the table .* has 11 rows"),
+        ("char.dic", None, "cnn_tiny.json calls for characters, char_dim 5, and there is no char.dic"),
+        ("word.dic", None, "the model reads words, and there is no word.dic"),
+    ],
+)
+def test_a_dictionary_of_another_model(name: str, keys: tuple[str, ...] | None, message: str, tmp_path: Path) -> None:
+    folder = write_many_langs(tmp_path)
+    (folder / name).unlink()
+    if keys is not None:
+        write_dictionary(folder / name, keys)
+
+    with pytest.raises(ConversionError, match=message):
+        config_of(folder)
+
+
+def test_sizes_of_allennlp_are_those_of_its_tensors(tmp_path: Path) -> None:
+    torch.save(allennlp_elmo(tmp_path), tmp_path / "weights.th")
+    from_options = config_of(tmp_path, tmp_path / "weights.hdf5", tmp_path / "options.json").to_dict()
+
+    config = config_of(tmp_path, tmp_path / "weights.th").to_dict()
+
+    assert config == from_options | {"forget_bias": 0.0, "always_project": True}
+    assert (config["cell_clip"], config["projection_clip"], config["max_characters_per_token"]) == (3, 3, 50)
+    assert config["use_skip_connections"] is True
+
+
+def test_options_beside_the_tensors_of_allennlp_count(tmp_path: Path) -> None:
+    torch.save(allennlp_elmo(tmp_path), tmp_path / "weights.th")
+    _, options = write_bilm_hdf5(tmp_path / "other", cell_clip=None, max_characters=20, use_skip_connections=False)
+
+    config = config_of(tmp_path, tmp_path / "weights.th", options)
+
+    assert (config.cell_clip, config.projection_clip, config.max_characters_per_token) == (None, 3, 20)
+    assert config.use_skip_connections is False
+
+
+def test_one_language_is_aligned(tmp_path: Path) -> None:
+    state = allennlp_elmo(tmp_path, prefix="elmo_es.") | {"aligning_es.weight": torch.eye(8)}
+    torch.save(state, tmp_path / "weights.th")
+
+    assert config_of(tmp_path, tmp_path / "weights.th").alignment is True
+
+
+def test_tensors_of_allennlp_without_an_lstm(tmp_path: Path) -> None:
+    state = {name: tensor for name, tensor in allennlp_elmo(tmp_path).items() if "_layer_" not in name}
+    torch.save(state, tmp_path / "weights.th")
+
+    with pytest.raises(ConversionError, match=r"forward_layer_0.state_projection.weight is missing"):
+        config_of(tmp_path, tmp_path / "weights.th")
+
+
+def test_words_of_a_checkpoint_need_their_vocabulary(tmp_path: Path) -> None:
+    weights, _ = write_bilm_hdf5(tmp_path, token_input=True)
+    write_tensorflow_checkpoint(tmp_path, tensorflow_variables(read_bilm_hdf5(weights)))
+    for name in ("weights.hdf5", "vocab.txt"):
+        (tmp_path / name).unlink()
+
+    with pytest.raises(
+        ConversionError, match=r"model.ckpt-7 reads words, not characters .array lm/embedding, 12 rows"
+    ):
+        config_of(tmp_path)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,12 @@ class Site:
         break_after: For each coming answer the number of bytes after which the connection breaks.
         failures: For each coming request an HTTP error to answer with.
         ranges: Whether parts of files are served.
+        refuses_ranges: Answer each request for a part with an error.
+        shift: Bytes by which a part that is sent begins too late.
         sized: Whether sizes are told.
         etag: The validator that is told.
         content_type: The type that is told.
+        redirect: Where every request is sent on to.
         requests: The `Range` of every request.
     """
 
@@ -42,9 +46,12 @@ class Site:
     break_after: list[int] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
     ranges: bool = True
+    refuses_ranges: bool = False
+    shift: int = 0
     sized: bool = True
     etag: str | None = '"one"'
     content_type: str = "application/octet-stream"
+    redirect: str = ""
     requests: list[str | None] = field(default_factory=list)
 
 
@@ -60,8 +67,14 @@ def handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
             start = int(re.findall(r"\d+", asked)[0]) if asked and site.ranges else 0
             if start and self.headers["If-Range"] not in (None, site.etag):
                 start = 0
-            if start >= len(content) > 0 and start:
+            start += site.shift * bool(start)
+            if start and (site.refuses_ranges or start >= len(content) > 0):
                 self.send_error(416)
+                return
+            if site.redirect:
+                self.send_response(302)
+                self.send_header("Location", site.redirect)
+                self.end_headers()
                 return
             self.send_response(206 if start else 200)
             if start:
@@ -171,6 +184,44 @@ def test_it_gives_up_after_some_attempts_that_bring_nothing(site: Site, tmp_path
     assert len(site.requests) == 1 + download_module.MAX_ATTEMPTS
 
 
+@pytest.mark.parametrize("server", [{"refuses_ranges": True}, {"shift": 1}], ids=["refused", "another part"])
+def test_it_gives_up_where_parts_are_refused(server: dict[str, Any], site: Site, tmp_path: Path) -> None:
+    for name, value in server.items():
+        setattr(site, name, value)
+    site.break_after = [30_000] * 100
+
+    with pytest.raises(ConversionError, match=r"broke off .* at 30,000 bytes. Run the command again to begin anew"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    # one part is asked for, and no second one
+    assert site.requests == [None, "bytes=30000-", *[None] * (download_module.MAX_ATTEMPTS - 1)]
+
+
+def test_a_whole_file_arrives_where_parts_are_refused(site: Site, tmp_path: Path) -> None:
+    site.refuses_ranges = True
+    site.break_after = [30_000, 20_000, 40_000]
+
+    assert download(f"{site.url}/weights.hdf5", cache_dir=tmp_path).read_bytes() == CONTENT
+
+
+def test_it_gives_up_where_every_attempt_begins_anew(site: Site, tmp_path: Path) -> None:
+    site.etag = None
+    site.break_after = [200, 100] * 100
+
+    with pytest.raises(ConversionError, match="Run the command again to begin anew"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert site.requests == [None] * (1 + download_module.MAX_ATTEMPTS)
+
+
+def test_it_says_when_nothing_comes(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site.failures = [503, 503]
+
+    download(f"{site.url}/weights.hdf5?token=secret", cache_dir=tmp_path)
+
+    assert caplog.messages == [f"{site.url}/weights.hdf5: HTTP 503 Service Unavailable. Trying again."] * 2
+
+
 def test_a_later_process_goes_on_where_it_stopped(site: Site, tmp_path: Path) -> None:
     broken_off(site, tmp_path)
 
@@ -245,7 +296,7 @@ def test_a_passing_failure_is_tried_again(code: int, site: Site, tmp_path: Path)
 def test_a_lasting_failure_is_named(site: Site, tmp_path: Path) -> None:
     site.failures = [503] * 20
 
-    with pytest.raises(ConversionError, match=r"broke off \(HTTP 503 Service Unavailable\) at 0 bytes"):
+    with pytest.raises(ConversionError, match=r"hdf5 cannot be downloaded \(HTTP 503 Service Unavailable\)\. Check"):
         download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
 
 
@@ -288,7 +339,7 @@ def test_a_port_where_nobody_listens(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/weights.hdf5"
 
-        with pytest.raises(ConversionError, match=r"broke off \(.*refused.*\) at 0 bytes"):
+        with pytest.raises(ConversionError, match=r"cannot be downloaded \(.*refused.*\)\. Check the link"):
             download(url, cache_dir=tmp_path)
 
 
@@ -304,10 +355,53 @@ def test_a_host_that_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("site")
-@pytest.mark.parametrize("url", ["http://[", "http://host:port/a", "https:///weights.hdf5"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[",
+        "http://host:port/a",
+        "https:///weights.hdf5",
+        "http://ex ample/a",
+        f"http://{'a' * 300}/a",
+        "http://host/\ud800",
+        "http://user:secret@host:port/a",
+    ],
+)
 def test_a_link_that_is_none(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match="is no valid link"):
+    with pytest.raises(ConversionError, match="is no valid link") as caught:
         download(url, cache_dir=tmp_path)
+
+    assert "secret" not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("location", ["http://ex ample/a", "http://[/a", f"http://{'a' * 300}/a"])
+def test_a_server_that_leads_to_no_valid_link(location: str, site: Site, tmp_path: Path) -> None:
+    site.redirect = location
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 leads to no valid link .* Check the link"):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert len(site.requests) == 1
+
+
+@pytest.mark.parametrize("location", ["ftp://127.0.0.1/f", "file:///etc/passwd", "data:text/plain,f"])
+def test_a_server_leads_to_no_other_protocol(location: str, site: Site, tmp_path: Path) -> None:
+    site.redirect = location
+
+    with pytest.raises(ConversionError):
+        download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
+
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
+
+
+def test_a_user_and_password_are_refused_and_not_shown(site: Site, tmp_path: Path) -> None:
+    url = f"{site.url}/weights.hdf5".replace("//", "//user:secret@")
+
+    with pytest.raises(ConversionError, match=rf"^{site.url}/weights.hdf5: a user and password are not sent"):
+        download(url, cache_dir=tmp_path)
+
+    assert site.requests == []
 
 
 def test_names_that_a_link_may_have(site: Site, tmp_path: Path) -> None:
@@ -329,14 +423,68 @@ def test_a_progress_bar_only_where_it_is_asked_for(
     assert "weights.hdf5" in capsys.readouterr().err
 
 
-def test_secrets_are_not_shown() -> None:
-    assert shown_url("https://user:password@host/a.hdf5?token=x#y") == "https://host/a.hdf5"
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://user:password@host/a.hdf5?token=x#y", "https://host/a.hdf5"),
+        ("https://host:8080/a@1.0/b.hdf5#x", "https://host:8080/a@1.0/b.hdf5"),
+        ("http://user:password@[", "http://["),
+        ("http://host/\x1b[31m", "http://host/\ufffd[31m"),
+    ],
+)
+def test_secrets_are_not_shown(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
 
 
 def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path))
 
     assert cache_folder() == tmp_path
+
+
+@pytest.fixture
+def served(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """The server with a tiny original, and a cache of the test's own."""
+    monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path / "cache"))
+    weights, options = write_bilm_hdf5(tmp_path / "original")
+    site.files = {"/weights.hdf5": weights.read_bytes(), "/options.json": options.read_bytes()}
+    return site
+
+
+@pytest.mark.parametrize("kept", [5, 5000, -100])
+def test_half_a_file_that_no_size_betrays_is_not_kept(kept: int, served: Site, tmp_path: Path) -> None:
+    served.sized = False
+    urls = [f"{served.url}/{name}" for name in ("weights.hdf5", "options.json")]
+    whole = served.files["/weights.hdf5"]
+    served.files["/weights.hdf5"] = whole[:kept]
+    with pytest.raises(ConversionError, match=r"weights\.hdf5"):
+        convert(urls, tmp_path / "model")
+    served.files["/weights.hdf5"] = whole
+
+    convert(urls, tmp_path / "model")
+
+    assert (tmp_path / "model/config.json").is_file()
+
+
+def test_a_part_that_is_found_damaged_late_is_not_kept(served: Site, tmp_path: Path) -> None:
+    urls = [f"{served.url}/{name}" for name in ("weights.hdf5", "options.json")]
+    whole = served.files["/weights.hdf5"]
+    write_bilm_hdf5(tmp_path / "other", dim=6)
+    served.files["/weights.hdf5"] = (tmp_path / "other/weights.hdf5").read_bytes()
+    with pytest.raises(ConversionError, match=r"weights\.hdf5"):
+        convert(urls, tmp_path / "model")
+    served.files["/weights.hdf5"] = whole
+
+    convert(urls, tmp_path / "model")
+
+
+def test_an_intact_file_is_kept_when_another_was_forgotten(served: Site, tmp_path: Path) -> None:
+    with pytest.raises(ConversionError, match="No options"):
+        convert([f"{served.url}/weights.hdf5"], tmp_path / "model")
+
+    convert([f"{served.url}/{name}" for name in ("weights.hdf5", "options.json")], tmp_path / "model")
+
+    assert len(served.requests) == 2
 
 
 def test_two_links_in_any_order_convert(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

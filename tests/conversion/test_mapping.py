@@ -10,8 +10,16 @@ import torch
 
 from elmo_hf_conversion import ConversionError, OriginalCheckpoint, read_original
 from elmo_hf_conversion.config import elmo_config
-from elmo_hf_conversion.mapping import bilm_rules, to_original, to_state_dict
-from original_formats import VOCABULARY, write_bilm_hdf5
+from elmo_hf_conversion.mapping import bilm_rules, rules_of, to_original, to_state_dict
+from many_langs_format import write_many_langs
+from original_formats import (
+    VOCABULARY,
+    allennlp_elmo,
+    read_bilm_hdf5,
+    tensorflow_variables,
+    write_bilm_hdf5,
+    write_tensorflow_checkpoint,
+)
 
 
 CELL, PROJECTION = 8, 4
@@ -258,3 +266,115 @@ def test_shapes_are_compared_before_anything_is_read(tmp_path: Path, monkeypatch
 
     with pytest.raises(ConversionError, match="calls for"):
         convert_damaged(tmp_path, "CNN_proj/b_proj", np.zeros(5, np.float32))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param({}, id="joined"),
+        pytest.param({"word_dim": 0, "dim": 4, "filters": ((1, 4),)}, id="characters, equal widths"),
+        pytest.param({"char_dim": 0, "n_layers": 1}, id="words, one layer"),
+    ],
+)
+def test_many_langs_there_and_back_is_the_same_to_the_bit(shape: dict[str, Any], tmp_path: Path) -> None:
+    with read_original([write_many_langs(tmp_path, **shape)]) as checkpoint:
+        config = elmo_config(checkpoint)
+        original, state = arrays_of(checkpoint), to_state_dict(checkpoint, config)
+        restored = to_original(state, rules_of(checkpoint, config))
+
+    assert restored.keys() == original.keys()
+    for name, array in original.items():
+        np.testing.assert_array_equal(restored[name], array)
+
+
+def test_many_langs_gates_what_is_kept(tmp_path: Path) -> None:
+    with read_original([write_many_langs(tmp_path)]) as checkpoint:
+        original, state = arrays_of(checkpoint), to_state_dict(checkpoint, elmo_config(checkpoint))
+
+    transform, carry = np.split(original["highways._layers.1.weight"], 2)
+    np.testing.assert_array_equal(state["token_encoder.highways.1.transform.weight"], transform)
+    np.testing.assert_array_equal(state["token_encoder.highways.1.gate.weight"], -carry)
+
+
+def test_many_langs_padding_of_a_word_is_no_padding(tmp_path: Path) -> None:
+    with read_original([write_many_langs(tmp_path)]) as checkpoint:
+        original, state = arrays_of(checkpoint), to_state_dict(checkpoint, elmo_config(checkpoint))
+
+    for part in ("word", "char"):
+        table = state[f"token_encoder.{part}_embeddings.weight"]
+        assert not table[0].any()
+        np.testing.assert_array_equal(table[1:], original[f"{part}_emb_layer.embedding.weight"])
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {},
+        {"n_layers": 1},
+        {"dim": 4},
+        {"projection_dim": 4, "filters": [(1, 1), (2, 3)]},
+        {"token_input": True, "vocabulary": ["the", "<S>", "of"]},
+    ],
+    ids=["usual", "one layer", "no projection", "no projection of characters", "words"],
+)
+def test_a_checkpoint_of_tensorflow_gives_what_its_dump_gives(shape: dict[str, Any], tmp_path: Path) -> None:
+    weights, _ = write_bilm_hdf5(tmp_path, **shape)
+    with read_original([tmp_path]) as dump:
+        expected = to_state_dict(dump, elmo_config(dump))
+    write_tensorflow_checkpoint(tmp_path, tensorflow_variables(read_bilm_hdf5(weights)))
+    weights.unlink()
+
+    with read_original([tmp_path]) as checkpoint:
+        state = to_state_dict(checkpoint, elmo_config(checkpoint))
+
+    assert state.keys() == expected.keys()
+    for name, tensor in state.items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_tensors_of_allennlp_give_what_the_file_they_are_from_gives(tmp_path: Path) -> None:
+    torch.save(allennlp_elmo(tmp_path), tmp_path / "weights.th")
+    with read_original([tmp_path / "weights.hdf5", tmp_path / "options.json"]) as original:
+        expected = to_state_dict(original, elmo_config(original))
+    for name, tensor in expected.items():
+        if name.endswith(".bias") and "input_projections" in name:
+            # the 1 of the forget gate, which is second
+            tensor[CELL : 2 * CELL] += 1
+
+    with read_original([tmp_path / "weights.th"]) as checkpoint:
+        state = to_state_dict(checkpoint, elmo_config(checkpoint))
+
+    assert state.pop("scalar_mix.weights").tolist() == [0, 0.5, 1]
+    assert state.pop("scalar_mix.gamma").tolist() == [2]
+    assert state.keys() == expected.keys()
+    for name, tensor in state.items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_there_and_back_is_the_same_for_allennlp(tmp_path: Path) -> None:
+    torch.save(
+        {f"elmo_es.{name}": tensor for name, tensor in allennlp_elmo(tmp_path).items()}
+        | {"aligning_es.weight": torch.randn(8, 8)},
+        tmp_path / "weights.th",
+    )
+
+    with read_original([tmp_path / "weights.th"]) as checkpoint:
+        config = elmo_config(checkpoint)
+        restored = to_original(to_state_dict(checkpoint, config), rules_of(checkpoint, config))
+        original = arrays_of(checkpoint)
+
+    assert restored.keys() == original.keys()
+    for name, array in restored.items():
+        np.testing.assert_array_equal(array, original[name], err_msg=name)
+
+
+def test_a_mix_without_a_layer(tmp_path: Path) -> None:
+    state = allennlp_elmo(tmp_path)
+    del state["scalar_mix_0.scalar_parameters.2"]
+    torch.save(state, tmp_path / "weights.th")
+
+    with (
+        read_original([tmp_path / "weights.th"]) as checkpoint,
+        pytest.raises(ConversionError, match=r"lacks arrays that the shape.*: scalar_mix_0.scalar_parameters.2"),
+    ):
+        to_state_dict(checkpoint, elmo_config(checkpoint))

@@ -76,7 +76,7 @@ def test_a_folder_of_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "weights.hdf5").symlink_to(tmp_path / "gone")
 
-    with pytest.raises(ConversionError, match=r"weights.hdf5 is no regular file"):
+    with pytest.raises(ConversionError, match=r"weights.hdf5 is a link that leads nowhere"):
         read_original([tmp_path / "weights.hdf5"])
 
 
@@ -111,3 +111,53 @@ def test_errors_of_the_system(error: OSError, message: str, tmp_path: Path, monk
 
     with pytest.raises(ConversionError, match=message):
         read_original(sources)
+
+
+def test_a_file_given_twice_is_one(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path)
+    (tmp_path / "link").symlink_to(weights)
+
+    with read_original([weights, options, weights, tmp_path / "link"]) as checkpoint:
+        assert [source.name for source in checkpoint.sources] == ["weights.hdf5", "options.json"]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("a", "b"):
+        write_bilm_hdf5(Path(folder), seed=ord(folder))
+
+    with pytest.raises(ConversionError, match=r"2 files of weights \(HDF5\): a/weights.hdf5, b/weights.hdf5"):
+        read_original(["a/weights.hdf5", "b/weights.hdf5", "a/options.json"])
+
+
+def test_an_empty_name() -> None:
+    with pytest.raises(ConversionError, match="empty name"):
+        read_original([""])
+
+
+def test_text_in_utf_16(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path)
+    (tmp_path / "vocab.txt").write_text("<S>\nthe\n", encoding="utf-16")
+
+    with pytest.raises(ConversionError, match=r"vocab.txt is text in UTF-16.* Save it as UTF-8"):
+        read_original([weights, options, tmp_path / "vocab.txt"])
+
+
+def test_a_vocabulary_may_begin_with_a_brace(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path, vocabulary=["{", "}", "the"])
+
+    with read_original([weights, options, tmp_path / "vocab.txt"]) as checkpoint:
+        assert checkpoint.vocabulary == ("{", "}", "the")
+
+
+def test_links_in_a_folder_stay_in_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_bilm_hdf5(tmp_path / "model")
+    (tmp_path / "vocab.txt").write_text("<S>\n")
+    (tmp_path / "model/vocab.txt").symlink_to("../vocab.txt")
+    (tmp_path / "model/vocab2.txt").symlink_to("gone")
+
+    with read_original([tmp_path / "model"]) as checkpoint:
+        assert checkpoint.vocabulary is None
+
+    assert "vocab.txt is a link that leads out of its folder" in caplog.text
+    assert "vocab2.txt is a link that leads nowhere" in caplog.text

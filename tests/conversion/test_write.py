@@ -21,7 +21,13 @@ from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ElmoModel, ElmoTokenizer, __version__
 from elmo_hf_conversion import ConversionError, convert
-from original_formats import VOCABULARY, write_bilm_hdf5
+from many_langs_format import WORDS, write_many_langs
+from original_formats import (
+    VOCABULARY,
+    allennlp_elmo,
+    write_allennlp_archive,
+    write_bilm_hdf5,
+)
 
 
 @pytest.fixture
@@ -125,6 +131,69 @@ def test_provenance_says_where_everything_comes_from(tmp_path: Path) -> None:
     }
 
 
+def test_provenance_of_a_trained_model_says_what_was_taken_and_what_was_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = allennlp_elmo(tmp_path / "bilm", prefix="_elmo.", mixes=2) | {"tagger.bias": torch.ones(3)}
+    path = write_allennlp_archive(tmp_path / "model.tar.gz", state)
+
+    convert([path], tmp_path / "model", mix=1)
+
+    provenance = json.loads((tmp_path / "model/provenance.json").read_text(encoding="utf-8"))
+    assert provenance["chosen"] == {"prefix": "_elmo.", "mix": 1}
+    assert provenance["left"] == [
+        "_elmo.scalar_mix_0.gamma",
+        *(f"_elmo.scalar_mix_0.scalar_parameters.{j}" for j in range(3)),
+        "tagger.bias",
+    ]
+    assert "model.tar.gz/weights.th: 5 arrays are no part of the biLM and are left" in caplog.text
+
+
+def test_the_vector_is_what_the_trained_model_saw(tmp_path: Path) -> None:
+    alignment = torch.randn(8, 8)
+    state = allennlp_elmo(tmp_path / "bilm", prefix="elmo_es.") | {"aligning_es.weight": alignment}
+    path = write_allennlp_archive(tmp_path / "model.tar.gz", state)
+
+    convert([path], tmp_path / "model", language="es")
+
+    model = AutoModel.from_pretrained(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    batch = tokenizer([["EU-wide", "measures"]], is_split_into_words=True, return_tensors="pt")
+    with torch.inference_mode():
+        output = model(**batch, output_hidden_states=True)
+    shares = np.exp([0, 0.5, 1]) / np.exp([0, 0.5, 1]).sum()
+    mixed = 2 * sum(share * layer.numpy() for share, layer in zip(shares, output.hidden_states, strict=True))
+    np.testing.assert_allclose(output.last_hidden_state.numpy(), mixed @ alignment.numpy().T, rtol=1e-4, atol=1e-5)
+
+
+def test_provenance_of_many_langs_names_what_is_left(tmp_path: Path) -> None:
+    folder = write_many_langs(tmp_path / "original", classifier=True)
+
+    convert([folder], tmp_path / "model")
+
+    provenance = json.loads((tmp_path / "model/provenance.json").read_text(encoding="utf-8"))
+    assert provenance["format"] == "many-langs"
+    assert provenance["left"] == ["column_emb.weight"]
+    assert provenance["options"]["arguments"] == json.loads((folder / "config.json").read_text())
+    assert provenance["options"]["configuration"]["dropout"] == 0.1
+    assert "The words `<bos>` and `<eos>` around" in (tmp_path / "model/README.md").read_text(encoding="utf-8")
+
+
+def test_rows_that_no_word_has(tmp_path: Path) -> None:
+    # words of white space are read as one, which leaves rows without a word, at the end too
+    folder = write_many_langs(tmp_path / "original", words=(*WORDS[:5], "\u00a0", *WORDS[5:], "\u2003"))
+    lines = (folder / "word.dic").read_text(encoding="utf-8").splitlines()
+    (folder / "word.dic").write_text("\n".join([*lines[:5], lines[-1], *lines[6:-1], lines[5]]), encoding="utf-8")
+
+    config = convert([folder], tmp_path / "model")
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert len(tokenizer) == config.vocab_size == len(WORDS) + 3
+    # the last line counts
+    assert tokenizer.convert_tokens_to_ids("\u3000") == 6
+    assert tokenizer(["\u3000", "\u00a0", "bad"], is_split_into_words=True)["input_ids"] == [2, 6, 1, 12, 3]
+
+
 def test_unknown_options_survive_in_the_configuration(tmp_path: Path) -> None:
     convert(write_bilm_hdf5(tmp_path / "original", reverse=True), tmp_path / "model")
 
@@ -179,6 +248,21 @@ def test_missing_parent_folders_are_made(sources: tuple[Path, Path], tmp_path: P
     convert(sources, tmp_path / "a/b/model")
 
     assert (tmp_path / "a/b/model/config.json").is_file()
+
+
+def test_a_missing_folder_may_lead_up_again(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    convert(sources, tmp_path / "new/../model")
+
+    assert (tmp_path / "new/../model/config.json").is_file()
+    assert (tmp_path / "model/config.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "日" * 85, "\udcff"])
+def test_any_name_that_the_system_allows(name: str, sources: tuple[Path, Path], tmp_path: Path) -> None:
+    convert(sources, tmp_path / "sub" / name)
+
+    assert [path.name for path in (tmp_path / "sub").iterdir()] == [name]
+    assert (tmp_path / "sub" / name / "config.json").is_file()
 
 
 def as_file(path: Path) -> None:

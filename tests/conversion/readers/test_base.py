@@ -1,6 +1,7 @@
 """`conversion.readers.base`: sizes and hashes of sources, and lists for messages."""
 
 import hashlib
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -60,3 +61,17 @@ def test_closing_a_checkpoint_closes_its_resources() -> None:
         assert not closed
 
     assert closed == ["file"]
+
+
+def test_sources_that_were_written_to_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "weights.hdf5"
+    path.write_bytes(b"whole")
+    sources = source_files([InputFile(path.name, Kind.HDF5, path)])
+    checkpoint = OriginalCheckpoint("format", {}, {}, path.name, "options.json", sources)
+    checkpoint.check_unchanged()
+
+    path.write_bytes(b"other")
+    os.utime(path, ns=(0, 0))
+
+    with pytest.raises(ConversionError, match=r"weights.hdf5 changed while it was read"):
+        checkpoint.check_unchanged()

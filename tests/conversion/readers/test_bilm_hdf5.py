@@ -263,6 +263,60 @@ def test_absurd_sizes(tmp_path: Path) -> None:
         read_original(sources)
 
 
+@pytest.mark.parametrize("zeros", [1100, 4096])
+def test_a_hole_as_a_broken_download_leaves_it(zeros: int, tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, dim=64, projection_dim=32)
+    with h5py.File(sources[0], "a") as file:
+        array = file[W_0][...]
+        array.reshape(-1)[37 : 37 + zeros] = 0
+        file[W_0][...] = array
+
+    with read_original(sources) as checkpoint, pytest.raises(ConversionError, match=f"array {W_0} is full of zeros"):
+        checkpoint.arrays[W_0].read()
+
+
+def test_zeros_here_and_there_are_no_hole(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, dim=64, projection_dim=32)
+    with h5py.File(sources[0], "a") as file:
+        array = file[W_0][...]
+        array[:, 1:] *= array[:, :-1] > 0
+        array[3] = 0
+        file[W_0][...] = array
+
+    with read_original(sources) as checkpoint:
+        np.testing.assert_array_equal(checkpoint.arrays[W_0].read(), array)
+
+
+def test_biases_may_be_zero(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, dim=512, projection_dim=4)
+    name = W_0.replace("W_0", "B")
+    with h5py.File(sources[0], "a") as file:
+        file[name][...] = 0
+
+    with read_original(sources) as checkpoint:
+        assert not checkpoint.arrays[name].read().any()
+
+
+def test_chunks_that_were_never_written(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path)
+    with h5py.File(sources[0], "a") as file:
+        array = file[W_0][...]
+        del file[W_0]
+        file.create_dataset(W_0, array.shape, "f4", chunks=(1, array.shape[1]))[:-1] = array[:-1]
+
+    with pytest.raises(ConversionError, match=f"array {W_0} was written in part only"):
+        read_original(sources)
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path)
+    with h5py.File(sources[0], "a") as file:
+        file["CNN/\x1b[31m\n"] = ["text"]
+
+    with pytest.raises(ConversionError, match=r"array CNN/\ufffd\[31m\ufffd is of type"):
+        read_original(sources)
+
+
 def test_an_array_too_large_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = write_bilm_hdf5(tmp_path)
 

@@ -58,6 +58,9 @@ CONTENTS = {
     "web-page": (b"\n<!DOCTYPE html><html>", Kind.WEB_PAGE),
     "lfs-pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", Kind.LFS_POINTER),
     "empty": (b"", Kind.EMPTY),
+    "one-byte-of-hdf5": (b"\x89", Kind.CUT),
+    "seven-bytes-of-hdf5": (b"\x89HDF\r\n\x1a", Kind.CUT),
+    "utf-16": ("<S>\n".encode("utf-16"), Kind.UTF16),
     "binary": (b"\x00\x01\x02", Kind.BINARY),
 }
 

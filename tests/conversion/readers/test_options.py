@@ -32,3 +32,25 @@ def test_names_what_is_wrong(content: bytes, message: str, tmp_path: Path) -> No
 
     with pytest.raises(ConversionError, match=message):
         read_options(path, name="options.json")
+
+
+@pytest.mark.parametrize("depth", [33, 500, 100_000])
+def test_what_is_nested_too_deep(depth: int, tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text('{"a": ' + "[" * depth + "]" * depth + "}")
+
+    with pytest.raises(ConversionError, match=r"options.json is (nested over 32 deep|not valid JSON)"):
+        read_options(tmp_path / "options.json", name="options.json")
+
+
+def test_a_number_beyond_all_others(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text('{"a": 1e999}')
+
+    with pytest.raises(ConversionError, match="1e999 is too large a number"):
+        read_options(tmp_path / "options.json", name="options.json")
+
+
+def test_half_a_character(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text(r'{"a": "\ud800"}')
+
+    with pytest.raises(ConversionError, match=r"options.json holds a character that is none"):
+        read_options(tmp_path / "options.json", name="options.json")

@@ -1,7 +1,6 @@
 """`conversion.readers.refused`: known things that are no weights are refused by name, with what to give instead."""
 
 import io
-import pickle
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +12,6 @@ import torch
 
 from elmo_hf_conversion import ConversionError, read_original
 from original_formats import write_bilm_hdf5
-
-
-def many_langs(folder: Path) -> None:
-    (folder / "config.json").write_text('{"config_path": "/home/author/cnn.json"}')
-    (folder / "encoder.pkl").write_bytes(pickle.dumps({}))
-    (folder / "char.dic").write_text("a\t1\n")
 
 
 def tensorflow_checkpoint(folder: Path) -> None:
@@ -40,8 +33,16 @@ def archive(path: Path, config: bytes) -> None:
         opened.addfile(info, io.BytesIO(config))
 
 
-def allennlp_archive(folder: Path) -> None:
+def archive_without_weights(folder: Path) -> None:
     archive(folder / "model.tar.gz", b'{"model": {"type": "simple_tagger"}}')
+
+
+def part_of_an_archive(folder: Path) -> None:
+    archive(folder / "whole.tgz", b"{}")
+    data = (folder / "whole.tgz").read_bytes()
+    (folder / "whole.tgz").unlink()
+    (folder / "bilm-output-result.tgz.part-00").write_bytes(data[:90])
+    (folder / "bilm-output-result.tgz.part-01").write_bytes(data[90:])
 
 
 def transformer_by_content(folder: Path) -> None:
@@ -104,14 +105,14 @@ def unknown(folder: Path) -> None:
 
 
 REFUSED = {
-    many_langs: "encoder.pkl is part of an ELMoForManyLangs model",
-    tensorflow_checkpoint: "checkpoint is part of a TensorFlow checkpoint.*dump_weights",
+    tensorflow_checkpoint: "checkpoint is part of a TensorFlow checkpoint, but not all of one is here",
     tensorflow_hub: "saved_model.pb is part of a TensorFlow Hub module",
-    allennlp_archive: "model.tar.gz is a tar archive, as AllenNLP's are",
+    archive_without_weights: "No weights of a known format among model.tar.gz/config.json .JSON.",
+    part_of_an_archive: r"part-00 is one part of a split archive. Join all parts in order, as in `cat model.tgz.part-",
     transformer_by_content: "model.tar.gz is a Transformer language model",
     transformer_by_name: "transformer-elmo-2019.01.10.tar.gz is a Transformer language model",
-    torch_weights: "weights.th is a PyTorch or pickle file",
-    old_torch_weights: "weights.th is a PyTorch or pickle file",
+    torch_weights: "weights.th is a PyTorch or pickle file without an ELMo by AllenNLP",
+    old_torch_weights: "weights.th is a PyTorch or pickle file without an ELMo by AllenNLP",
     token_cache: "cache.hdf5 holds an array `embedding` alone",
     vectors_by_number: "vectors.hdf5 is a dump of vectors",
     vectors_with_index: "vectors.hdf5 is a dump of vectors",

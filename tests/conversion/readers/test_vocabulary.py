@@ -61,3 +61,11 @@ def test_refuses_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     with pytest.raises(ConversionError, match="more than 1,000 bytes"):
         read(tmp_path, gzip.compress(b"a\n" * 1000), Kind.GZIP)
+
+
+def test_more_lines_than_any_vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_hf_conversion.readers.vocabulary.MAX_WORDS", 3)
+    (tmp_path / "vocab.txt").write_text("a\nb\nc\nd\n")
+
+    with pytest.raises(ConversionError, match=r"vocab.txt has more than 3 lines"):
+        read_vocabulary(tmp_path / "vocab.txt", kind=Kind.TEXT, name="vocab.txt")

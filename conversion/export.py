@@ -1,0 +1,387 @@
+"""A model folder -> the weights and options that bilm-tf, AllenNLP and Flair read: `convert`, backwards."""
+
+import copy
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path, PurePath
+from typing import Any
+
+import h5py
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from elmo_hf import ElmoConfig, ElmoTokenizer
+from elmo_hf.backend_elmo import PAD
+from elmo_hf.inspection import one_line, read_config, read_json
+
+from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS, SPECIAL_WORDS
+from .folders import new_folder, refuse_existing
+from .mapping import Rule, bilm_rules, to_original
+from .readers.base import ConversionError
+from .readers.vocabulary import SKIPPED_LINE
+from .write import PROVENANCE, SLACK
+
+
+#: Formats that a model can be exported to, and what each is for.
+FORMATS = {"allennlp-hdf5": "weights.hdf5, options.json and vocab.txt for AllenNLP 0.x to 2.x, Flair and bilm-tf"}
+
+WEIGHTS, OPTIONS, VOCABULARY = "weights.hdf5", "options.json", "vocab.txt"
+
+#: What the readers of this format add to the forget gate when they run.
+ADDED_FORGET_BIAS = 1.0
+
+#: Task classes hold the model under this name.
+PREFIX = "elmo."
+
+WORD_TABLE = "token_encoder.word_embeddings.weight"
+MIX = ("scalar_mix.weights", "scalar_mix.gamma")
+INPUT_TABLES = (WORD_TABLE, "token_encoder.char_embeddings.weight")
+
+
+def export(model_dir: str | Path, output: str | Path, *, format: str = "allennlp-hdf5") -> tuple[str, ...]:
+    """Write a model back in an original format.
+
+    A model that was converted and not trained gives the arrays that it was made of, bit by bit, in float32.
+
+    Args:
+        model_dir: The folder of a model, of any class and precision.
+        output: The folder to make; it must not exist.
+        format: One of `FORMATS`.
+
+    Returns:
+        What the format cannot carry and was left out, or changed, one line each.
+
+    Raises:
+        ConversionError: If the format cannot hold the model, a weight is missing or not finite, or the folder cannot
+            be written.
+        ElmoError: If the folder is not of a model, or a file in it is damaged.
+    """
+    if format not in FORMATS:
+        raise ConversionError(f"There is no format {format!r} to export to. Give one of: {', '.join(FORMATS)}.")
+    folder, output = Path(model_dir), Path(output)
+    refuse_existing(output)
+    config = read_config(folder)
+    _refuse_unfit(config, folder)
+    notes = _Notes()
+    with ExitStack() as resources:
+        weights = _Weights(folder, resources)
+        words = _vocabulary(folder, config, weights)
+        rules = list(bilm_rules(config, words=len(words or ())))
+        weights.check(rules)
+        room = sum(4 * math.prod(shape) for rule in rules for shape in rule.sources.values()) + SLACK
+        with new_folder(output, room=room) as made:
+            _write_arrays(made / WEIGHTS, rules, weights, config, notes)
+            options = original_options(config, read_json(folder / PROVENANCE).get("options"))
+            _write_text(made / OPTIONS, json.dumps(options, indent=2, ensure_ascii=False) + "\n")
+            if words is not None:
+                _write_text(made / VOCABULARY, "".join(f"{word}\n" for word in words))
+            notes.look_through(config, weights, rules)
+    return tuple(notes.lines)
+
+
+def original_options(config: ElmoConfig, original: Any = None) -> dict[str, Any]:
+    """Write a configuration as options.
+
+    Args:
+        config: The configuration.
+        original: The options that the model was converted from; kept whole, but for what the configuration does not
+            say any more, and with the keys that the readers of the format cannot do without.
+
+    Returns:
+        The options for inference.
+    """
+    options: dict[str, Any] = copy.deepcopy(original) if _are_options(original) else {}
+    made = _options_of(config)
+    _merge(options, made)
+    if "char_cnn" not in made:
+        options.pop("char_cnn", None)
+    return options
+
+
+def _are_options(original: Any) -> bool:
+    """Whether these are options of bilm-tf, and not those of another program."""
+    return (
+        isinstance(original, dict)
+        and isinstance(original.get("lstm"), dict)
+        and isinstance(original.get("char_cnn", {}), dict)
+        and isinstance(original.get("char_cnn", {}).get("embedding", {}), dict)
+    )
+
+
+def _options_of(config: ElmoConfig) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "bidirectional": True,
+        "lstm": {
+            "cell_clip": config.cell_clip,
+            "dim": config.intermediate_size,
+            "n_layers": config.num_hidden_layers,
+            "proj_clip": config.projection_clip,
+            "projection_dim": config.hidden_size // 2,
+            "use_skip_connections": config.use_skip_connections,
+        },
+    }
+    if config.char_embedding_dim:
+        options["char_cnn"] = {
+            "activation": config.hidden_act,
+            "embedding": {"dim": config.char_embedding_dim},
+            "filters": [list(pair) for pair in config.char_filters],
+            "max_characters_per_token": config.max_characters_per_token,
+            # the number for inference; training folders have one less for the same array
+            "n_characters": config.char_vocab_size,
+            "n_highway": config.num_highway_layers,
+        }
+    return options
+
+
+def _merge(options: dict[str, Any], made: Mapping[str, Any]) -> None:
+    """Put into the options what they lack, or say otherwise; 3 and 3.0 are the same, and so are 0 and no clipping."""
+    for key, value in made.items():
+        if isinstance(value, dict):
+            _merge(options.setdefault(key, {}), value)
+        elif key not in options or (options[key] or None) != (value or None):
+            options[key] = value
+
+
+def _refuse_unfit(config: ElmoConfig, folder: Path) -> None:
+    """Refuse a model that the format has no arrays for.
+
+    Raises:
+        ConversionError: If its words are made of something else than either bytes or a table of vectors.
+    """
+    half = config.hidden_size // 2
+    if config.word_embedding_dim and config.char_embedding_dim:
+        reason = "joins words and characters"
+    elif config.word_embedding_dim and (config.word_embedding_dim != half or config.always_project):
+        reason = "reads words through a projection"
+    elif config.char_embedding_dim and config.char_vocab_size <= MIN_CHARACTER_ROWS:
+        reason = "reads the characters of a dictionary of its own, not bytes"
+    elif config.always_project and half in (config.char_feature_dim, config.intermediate_size):
+        reason = "projects to the width that was there before"
+    else:
+        return
+    raise _unfit(folder, reason)
+
+
+def _unfit(folder: Path, reason: str) -> ConversionError:
+    return ConversionError(f"{folder} {reason}, which this format cannot hold. Use the model in Transformers.")
+
+
+def _vocabulary(folder: Path, config: ElmoConfig, weights: "_Weights") -> list[str] | None:
+    """The lines of the vocabulary; `None` where the model needs none and its tokenizer has none.
+
+    Raises:
+        ConversionError: If the tokenizer is missing or not of this model, or a word cannot be a line.
+    """
+    ids: dict[str, int] = {}
+    if (folder / "tokenizer.json").is_file():
+        tokenizer = _read_tokenizer(folder)
+        if tokenizer.spelling != "bytes":
+            raise _unfit(folder, "reads the characters of a dictionary of its own, not bytes")
+        ids = tokenizer.get_vocab()
+    in_order = sorted((number, word) for word, number in ids.items())
+    # lines that have no word of their own have a name that no word has
+    lines = [PAD if word == f"\0line {number}" else word for number, word in in_order][1:]
+    if not config.word_embedding_dim and lines in ([], list(SPECIAL_WORDS)):
+        return None
+    if sorted(ids.values()) != list(range(len(ids))) or (config.word_embedding_dim and len(ids) != config.vocab_size):
+        raise ConversionError(
+            f"{folder}: the tokenizer has {len(ids):,} words, the model {config.vocab_size:,} with padding. "
+            "Put the tokenizer of this model there."
+        )
+    for word in lines:
+        if word != word.strip() or "\n" in word or "\r" in word or word == SKIPPED_LINE:
+            raise ConversionError(f"{folder}: the word {word!r} cannot be a line of a vocabulary. Remove it.")
+    if config.word_embedding_dim:
+        # [V + 1, n]: what `convert` appended is zero until it is trained
+        table = weights[WORD_TABLE]
+        while lines and lines[-1] in SPECIAL_WORDS and not table[len(lines)].any():
+            lines.pop()
+    return lines
+
+
+def _read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    try:
+        return ElmoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConversionError(f"The tokenizer in {folder} is damaged ({one_line(error)}). Save it again.") from error
+
+
+class _Weights(Mapping[str, Tensor]):
+    """The parameters of a model folder by their names in `ElmoModel`, in float32, each read when it is asked for."""
+
+    def __init__(self, folder: Path, resources: ExitStack) -> None:
+        self.folder = folder
+        self._files: dict[str, Any] = {}
+        for path in _weight_files(folder):
+            try:
+                file = resources.enter_context(safe_open(path, framework="pt"))
+            except (SafetensorError, OSError) as error:
+                raise ConversionError(f"{path} is damaged ({one_line(error)}). Save the model again.") from error
+            self._files |= dict.fromkeys(file.keys(), file)
+        self._prefix = PREFIX if any(name.startswith(f"{PREFIX}layers.") for name in self._files) else ""
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name in self._files if name.startswith(self._prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, name: str) -> Tensor:
+        stored = self._prefix + name
+        try:
+            tensor: Tensor = self._files[stored].get_tensor(stored)
+        except SafetensorError as error:
+            raise ConversionError(f"{self.folder}: weight {name} cannot be read ({one_line(error)}).") from error
+        tensor = tensor.float()
+        # minimum and maximum pass a NaN on
+        if tensor.numel() and not torch.stack([tensor.min(), tensor.max()]).isfinite().all():
+            raise ConversionError(f"{self.folder}: weight {name} holds NaN or infinite numbers. Export another copy.")
+        return tensor
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a parameter, without reading it."""
+        stored = self._prefix + name
+        return tuple(self._files[stored].get_slice(stored).get_shape())
+
+    def rest(self, used: set[str]) -> list[str]:
+        """Names of parameters that are not among the used ones, those of a task head included."""
+        return sorted(name for name in self._files if name.removeprefix(self._prefix) not in used)
+
+    def check(self, rules: list[Rule]) -> None:
+        """Compare names and shapes with what the configuration calls for.
+
+        Raises:
+            ConversionError: If a parameter is missing or misshapen.
+        """
+        for name, shape in _expected_shapes(rules).items():
+            if name not in list(self):
+                raise ConversionError(f"{self.folder}: the weights lack {name}. Give a whole model of this class.")
+            if self.shape(name) != shape:
+                raise ConversionError(
+                    f"{self.folder}: weight {name} is {self.shape(name)}, config.json calls for {shape}. "
+                    "Give the config.json of this model."
+                )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files of weights: one, or those of the index beside them; none outside of the folder."""
+    if (single := folder / "model.safetensors").is_file():
+        return [single]
+    index = read_json(folder / "model.safetensors.index.json").get("weight_map")
+    names = sorted(set(index.values())) if isinstance(index, dict) and all(map(_is_name, index.values())) else []
+    paths = [folder / name for name in names]
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
+        raise ConversionError(f"{folder} lacks {', '.join(missing)}. Give the whole folder.")
+    if not paths:
+        raise ConversionError(f"{folder} has no weights (model.safetensors). Save the model with `save_pretrained`.")
+    return paths
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and PurePath(name).name == name and "\\" not in name
+
+
+def _expected_shapes(rules: list[Rule]) -> dict[str, tuple[int, ...]]:
+    """What the rules make of arrays without numbers."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for rule in rules:
+        made = rule.change.convert(torch.empty(shape, device="meta") for shape in rule.sources.values())
+        shapes.update((name, tuple(tensor.shape)) for name, tensor in zip(rule.targets, made, strict=True))
+    return shapes
+
+
+def _write_arrays(path: Path, rules: list[Rule], weights: _Weights, config: ElmoConfig, notes: "_Notes") -> None:
+    """Write the arrays of one rule after the other: a full-size model is never in memory as a whole."""
+    shift = config.forget_bias - ADDED_FORGET_BIAS
+    with h5py.File(path, "w") as file:
+        for rule in rules:
+            parameters = {name: weights[name] for name in rule.targets}
+            if shift:
+                parameters = {name: _shifted(name, tensor, shift, notes) for name, tensor in parameters.items()}
+            for name, array in to_original(parameters, [rule]).items():
+                file.create_dataset(name, data=np.ascontiguousarray(array))
+
+
+def _shifted(name: str, tensor: Tensor, shift: float, notes: "_Notes") -> Tensor:
+    """Add to the forget gate's part of a bias `[4C]`, the second of i, f, g, o; leave others alone."""
+    if not (".input_projections." in name and name.endswith(".bias")):
+        return tensor
+    i, f, g, o = tensor.chunk(4)
+    stored = (f.double() + shift).float()
+    notes.shifted(f, stored, shift)
+    return torch.cat([i, stored, g, o])
+
+
+def _write_text(path: Path, text: str) -> None:
+    # the same bytes on every system
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+class _Notes:
+    """What is left out or changed, as lines for the user."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._rounded = self._biases = 0
+        self._largest = 0.0
+
+    def shifted(self, bias: Tensor, stored: Tensor, shift: float) -> None:
+        """Take down how many biases another addition makes differ."""
+        difference = (stored.double() - shift - bias.double()).abs()
+        self._biases += bias.numel()
+        self._rounded += int(difference.count_nonzero())
+        self._largest = max(self._largest, float(difference.max()))
+
+    def look_through(self, config: ElmoConfig, weights: _Weights, rules: list[Rule]) -> None:
+        """Find what the rules do not take along."""
+        if self._rounded:
+            self.lines.append(
+                f"The readers of this format add {ADDED_FORGET_BIAS:g} to the forget gates, so it was taken off: "
+                f"{self._rounded:,} of {self._biases:,} biases were rounded, by {self._largest:.1e} at most."
+            )
+        used = {name for rule in rules for name in rule.targets}
+        self.lines += [
+            f"Row 0 of {name} is not zero and was left out, as the format has no row for padding."
+            for name in INPUT_TABLES
+            if name in used and weights[name][0].any()
+        ]
+        self._mix(weights)
+        rest = weights.rest(used | set(MIX))
+        if rest:
+            shown = ", ".join(rest[:4]) + (f" and {len(rest) - 4} more" if len(rest) > 4 else "")
+            self.lines.append(f"Left out, as the format is that of a language model alone: {shown}.")
+        obstacles = _allennlp_obstacles(config)
+        if obstacles:
+            self.lines.append(f"For bilm-tf only: AllenNLP and Flair do not take {', '.join(obstacles)}.")
+
+    def _mix(self, parameters: _Weights) -> None:
+        if not all(name in parameters for name in MIX):
+            return
+        weights, gamma = (parameters[name] for name in MIX)
+        if weights.unique().numel() > 1 or gamma.item() != 1:
+            numbers = ", ".join(f"{weight:.6g}" for weight in weights.tolist())
+            self.lines.append(
+                f"The trained mix of the layers was left out, as the format has none: weights {numbers}, "
+                f"gamma {gamma.item():.6g} (AllenNLP takes the weights as `scalar_mix_parameters`)."
+            )
+
+
+def _allennlp_obstacles(config: ElmoConfig) -> list[str]:
+    obstacles = {
+        "word input": not config.char_embedding_dim,
+        "no skip connections": not config.use_skip_connections,
+        "cells as wide as the projection": config.intermediate_size == config.hidden_size // 2,
+        f"words of other than {MAX_CHARACTERS} characters": config.char_embedding_dim
+        and config.max_characters_per_token != MAX_CHARACTERS,
+        "no token projection": config.char_embedding_dim and config.char_feature_dim == config.hidden_size // 2,
+    }
+    return [name for name, there in obstacles.items() if there]
+
+
+__all__ = ["FORMATS", "export", "original_options"]

@@ -1,0 +1,202 @@
+"""Read a model of ELMoForManyLangs: dictionaries, a configuration, and two state dicts of PyTorch.
+
+Format: https://github.com/HIT-SCIR/ELMoForManyLangs/blob/master/elmoformanylangs/elmo.py, `Embedder.get_model`.
+"""
+
+import logging
+import re
+from contextlib import ExitStack
+from typing import Any
+
+from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, describe, source_files
+from .options import read_options
+from .torch_file import arrays_of, load_tensors
+
+
+logger = logging.getLogger(__name__)
+
+FORMAT = "many-langs"
+
+#: The configuration of every release, which most of them do not hold.
+RELEASED_NAME = "cnn_50_100_512_4096_sample.json"
+RELEASED: dict[str, Any] = {
+    "encoder": {
+        "name": "elmo",
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+    "classifier": {"name": "sampled_softmax", "n_samples": 8192},
+    "dropout": 0.1,
+}
+
+#: State dicts of the model, and of its softmax, which is not needed for vectors.
+WEIGHTS = ("token_embedder.pkl", "encoder.pkl")
+CLASSIFIER = "classifier.pkl"
+
+#: Files of a model that tell nothing of it.
+SUPERFLUOUS = ("meta.json",)
+
+#: What a key that is white space was written for; the only such key that can be read back.
+WHITE_SPACE = "\N{IDEOGRAPHIC SPACE}"
+
+#: All that is left of the characters in a model that reads words alone, which has no `char.dic`.
+MARKS = {mark: number for number, mark in enumerate(("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"))}
+
+#: More than any dictionary; the largest release has 3 MB, and training kept 150,000 words.
+MAX_BYTES = 1 << 26
+MAX_LINES = 500_000
+
+#: Where `str.splitlines` splits.
+LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+def recognises(files: list[InputFile]) -> bool:
+    """Whether one of the files has the name of a state dict of this format; it has no other mark."""
+    return any(file.basename in WEIGHTS for file in files)
+
+
+def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
+    """Read a model: `config.json`, `word.dic`, `char.dic`, `token_embedder.pkl`, `encoder.pkl`.
+
+    Args:
+        files: All that was given or found; the parts have fixed names.
+        resources: Lets go of the tensors at the end.
+
+    Returns:
+        The arrays of both state dicts, such as `convolutions.0.weight`. The options are `config.json` under
+        `arguments`, and what it leads to under `configuration`.
+
+    Raises:
+        ConversionError: If a part is missing, ambiguous, damaged or superfluous.
+    """
+    parts = [_needed(name, files) for name in WEIGHTS]
+    arguments_file = _needed("config.json", files)
+    arguments = read_options(arguments_file.location, name=arguments_file.name)
+    configuration_file = _configuration(arguments, files)
+    configuration = RELEASED
+    if configuration_file is not None:
+        configuration = read_options(configuration_file.location, name=configuration_file.name)
+    word_file, char_file, classifier = (_named(name, files) for name in ("word.dic", "char.dic", CLASSIFIER))
+    used = [*parts, arguments_file, configuration_file, word_file, char_file]
+    for file in files:
+        if file.explicit and file not in (*used, classifier) and file.basename not in SUPERFLUOUS:
+            raise ConversionError(
+                f"{file.name} ({file.kind.value}) is no part of an ELMoForManyLangs model. Leave it out."
+            )
+    arrays: dict[str, OriginalArray] = {}
+    for part in parts:
+        tensors = load_tensors(part)
+        resources.callback(tensors.clear)
+        arrays |= arrays_of(tensors, part)
+    words = None if word_file is None else rows_of(read_dictionary(word_file), word_file.name)
+    return OriginalCheckpoint(
+        format=FORMAT,
+        options={"arguments": arguments, "configuration": configuration},
+        arrays=arrays,
+        weights_name=" + ".join(part.name for part in parts),
+        options_name=f"{RELEASED_NAME} of the releases" if configuration_file is None else configuration_file.name,
+        sources=source_files([file for file in used if file is not None]),
+        vocabulary=words,
+        vocabulary_name=None if word_file is None else word_file.name,
+        characters=MARKS if char_file is None else read_dictionary(char_file),
+        characters_name=None if char_file is None else char_file.name,
+        left=() if classifier is None else tuple(sorted(load_tensors(classifier))),
+        resources=resources,
+    )
+
+
+def _needed(name: str, files: list[InputFile]) -> InputFile:
+    found = _named(name, files)
+    if found is None:
+        raise ConversionError(f"No {name} among {describe(files)}. Give all files of the ELMoForManyLangs model.")
+    return found
+
+
+def _named(name: str, files: list[InputFile]) -> InputFile | None:
+    found = [file for file in files if file.basename == name]
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found)
+        raise ConversionError(f"{len(found)} files {name}: {names}. Give the folder of one model.")
+    return found[0] if found else None
+
+
+def _configuration(arguments: dict[str, Any], files: list[InputFile]) -> InputFile | None:
+    """The file that `config_path` means: its path is one of the author's, so that only its name counts."""
+    path = arguments.get("config_path")
+    if not isinstance(path, str):
+        path = RELEASED_NAME
+    name = re.split(r"[/\\]", path)[-1].lower()
+    found = _named(name, files) if name != "config.json" else None
+    if found is None and name != RELEASED_NAME:
+        logger.warning("%s is not among the files: going by %s of the releases.", name, RELEASED_NAME)
+    return found
+
+
+def read_dictionary(file: InputFile) -> dict[str, int]:
+    """Read a `.dic`, a key and its number a line, as the original does.
+
+    It splits lines at every character that Unicode calls a line boundary, and strips them, so that a key of white
+    space leaves its number alone on the line: such a key is U+3000. Of equal keys the last counts.
+
+    Args:
+        file: In UTF-8.
+
+    Returns:
+        The number of each key.
+
+    Raises:
+        ConversionError: If it is damaged or no dictionary.
+    """
+    if file.location.stat().st_size > MAX_BYTES:
+        raise ConversionError(f"{file.name} has more than {MAX_BYTES:,} bytes: this is no dictionary.")
+    try:
+        text = file.location.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConversionError(
+            f"{file.name} is not UTF-8 ({error.reason}, byte 0x{error.object[error.start]:02x}). Get the file again."
+        ) from error
+    if sum(map(text.count, LINE_ENDS)) > MAX_LINES:
+        raise ConversionError(f"{file.name} has more than {MAX_LINES:,} lines: this is no dictionary.")
+    numbers: dict[str, int] = {}
+    # what is left of a line that was split at its key, a line boundary, is blank, and the original stops there
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    for line in lines:
+        entry = line.split("\t")
+        key, number = (WHITE_SPACE, *entry) if len(entry) == 1 else (entry[0], entry[-1])
+        if len(entry) > 2 or not number.isdecimal() or len(number) > 9:
+            raise ConversionError(f"{file.name}: {line!r:.80} is no word and number. Get the file again.")
+        numbers[key] = int(number)
+    beyond = next((key for key, number in numbers.items() if number >= len(lines)), None)
+    if beyond is not None:
+        raise ConversionError(
+            f"{file.name}: {beyond!r:.80} has the number {numbers[beyond]:,}, but there are {len(lines):,} lines. "
+            "Get the file again."
+        )
+    return numbers
+
+
+def rows_of(numbers: dict[str, int], name: str) -> tuple[str, ...]:
+    """List the keys by their numbers. A number without a key gets one that no text has."""
+    rows = [f"\0row {row}" for row in range(max(numbers.values(), default=-1) + 1)]
+    for key, number in numbers.items():
+        if not rows[number].startswith("\0row "):
+            raise ConversionError(
+                f"{name}: {rows[number]!r:.40} and {key!r:.40} have one number, {number}. Get the file again."
+            )
+        rows[number] = key
+    return tuple(rows)
+
+
+__all__ = ["FORMAT", "RELEASED", "read", "read_dictionary", "recognises", "rows_of"]

@@ -1,0 +1,134 @@
+"""Read the tensors of a file that `torch.save` wrote, as data: nothing in it is run."""
+
+import re
+import warnings
+import zipfile
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from .base import ConversionError, InputFile, OriginalArray, printable
+from .content import Kind
+
+
+#: What PyTorch says of a pickle that names something else than tensors and the dictionaries that hold them.
+FORBIDDEN = re.compile(r"GLOBAL (\S+)")
+
+#: Entries in the zip of a state dict: one a tensor, and some beside them. The full-size ELMo has 40 tensors.
+MAX_MEMBERS = 10_000
+MAX_NAME = 1000
+
+
+def load_tensors(file: InputFile) -> dict[str, torch.Tensor]:
+    """Load a state dict.
+
+    Args:
+        file: Written by `torch.save`, of any version. Where the format allows, the numbers stay in the file until they
+            are read.
+
+    Returns:
+        The tensors by their names; what is no tensor is left out.
+
+    Raises:
+        ConversionError: If the file is damaged, or would run code.
+    """
+    if file.kind is Kind.TORCH:
+        _check_archive(file)
+    elif file.kind is not Kind.PICKLE:
+        raise ConversionError(f"{file.name} ({file.kind.value}) is no PyTorch file. Get the file again.")
+    content = _load(file)
+    if not isinstance(content, dict):
+        raise ConversionError(f"{file.name} holds a {type(content).__name__}, not tensors by name. Get the original.")
+    if not all(isinstance(name, str) and name.isprintable() and len(name) <= MAX_NAME for name in content):
+        raise ConversionError(f"{file.name} has names of tensors that are none. Get the original file.")
+    return {name: tensor for name, tensor in content.items() if isinstance(tensor, torch.Tensor)}
+
+
+def arrays_of(tensors: dict[str, torch.Tensor], file: InputFile) -> dict[str, OriginalArray]:
+    """Offer tensors of one file as arrays to be read.
+
+    Args:
+        tensors: What `load_tensors` gave, or some of it. When it is cleared, the arrays are gone.
+        file: Where they are from.
+
+    Raises:
+        ConversionError: If one is no plain tensor of numbers, or claims more of them than there are.
+    """
+    for name, tensor in tensors.items():
+        _check(tensor, f"{file.name}: array {name}")
+    size = file.location.stat().st_size
+    claimed = sum(tensor.nbytes for tensor in tensors.values())
+    if claimed > size:
+        raise ConversionError(f"{file.name} claims {claimed:,} bytes of arrays in {size:,}. Get the original file.")
+    return {
+        name: OriginalArray(tuple(tensor.shape), partial(_read, tensors, name, file, size))
+        for name, tensor in tensors.items()
+    }
+
+
+def _check_archive(file: InputFile) -> None:
+    """Refuse what `torch.save` never writes and `torch.load` would inflate: compressed members."""
+    try:
+        with zipfile.ZipFile(file.location) as opened:
+            members = opened.infolist()
+    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+        raise ConversionError(
+            f"{file.name} is a damaged or truncated PyTorch file ({error}). Download it again."
+        ) from error
+    except NotImplementedError as error:
+        raise ConversionError(f"{file.name} is no PyTorch file as torch.save writes it ({error}).") from error
+    size = file.location.stat().st_size
+    if (
+        len(members) > MAX_MEMBERS
+        or any(member.compress_type != zipfile.ZIP_STORED for member in members)
+        or sum(member.file_size for member in members) > size
+    ):
+        raise ConversionError(f"{file.name} is not packed as torch.save does, in full. Get the original file.")
+
+
+def _load(file: InputFile) -> Any:
+    try:
+        with warnings.catch_warnings():
+            # of how old files store what they hold
+            warnings.simplefilter("ignore")
+            return torch.load(file.location, map_location="cpu", weights_only=True, mmap=file.kind is Kind.TORCH)
+    except OSError:
+        raise
+    except MemoryError as error:
+        raise ConversionError(f"{file.name} does not fit in memory. Get the original file.") from error
+    # a damaged pickle can fail in every way that Python can
+    except Exception as error:
+        found = FORBIDDEN.search(str(error))
+        if found is None:
+            reason = type(error).__name__
+            raise ConversionError(f"{file.name} is a damaged PyTorch file ({reason}). Download it again.") from error
+        raise ConversionError(
+            f"{file.name} is a pickle that would run code ({printable(found[1])}), and was not opened. "
+            "Give a file of tensors alone."
+        ) from error
+
+
+def _check(tensor: torch.Tensor, where: str) -> None:
+    """Refuse what is no plain tensor, and a view that repeats a few numbers."""
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or not tensor.is_floating_point():
+        raise ConversionError(f"{where} is {tensor.dtype}, {tensor.layout}, no plain tensor. Get the original file.")
+    if not tensor.numel():
+        raise ConversionError(f"{where} {tuple(tensor.shape)} has no numbers. Get the original file.")
+    if tensor.nbytes > tensor.untyped_storage().nbytes():
+        raise ConversionError(f"{where} {tuple(tensor.shape)} claims more numbers than it has. Get the original file.")
+
+
+def _read(tensors: dict[str, torch.Tensor], name: str, file: InputFile, size: int) -> np.ndarray:
+    # to read beyond the end of a mapped file that got shorter would kill the process
+    if file.location.stat().st_size != size:
+        raise ConversionError(f"{file.name} changed while it was read. Wait until it is written, and try again.")
+    array = tensors[name].detach().to(torch.float32, copy=True, memory_format=torch.contiguous_format).numpy()
+    # minimum and maximum pass a NaN on, and need no array of their own
+    if not np.isfinite([array.min(), array.max()]).all():
+        raise ConversionError(f"{file.name}: array {name} holds NaN or infinite numbers. Get the file again.")
+    return array
+
+
+__all__ = ["arrays_of", "load_tensors"]
