@@ -4,9 +4,9 @@ import argparse
 import contextlib
 import io
 import json
-import math
 import os
 import shlex
+import shutil
 import sys
 import traceback
 import unicodedata
@@ -18,30 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 from . import __version__
 from .errors import ElmoError
+from .inspection import describe, describe_layers, one_line, read_config, readable_size
 
 
 if TYPE_CHECKING:
-    from .configuration_elmo import ElmoConfig
     from .embedding import Vectors
 
+# what the extra `convert` installs
+CONVERT_EXTRA = ("h5py", "filelock")
+# columns of the list of releases, whatever the terminal has
+MIN_COLUMNS, MAX_COLUMNS = 80, 120
 # columns of a table of vectors
 SHOWN_DIMENSIONS = 6
 # the exit status that a shell reports for a program that SIGINT or SIGPIPE ended
 INTERRUPTED, BROKEN_PIPE = 130, 141
-
-# parts of a model by the names of their parameters, in the order of the forward pass
-PARTS = (
-    ("token_encoder.word_embeddings.", "words"),
-    ("token_encoder.char_embeddings.", "characters"),
-    ("token_encoder.convolutions.", "convolutions"),
-    ("token_encoder.highways.", "highways"),
-    ("token_encoder.projection.", "projection"),
-    ("layers.", "biLSTM layer"),
-    ("scalar_mix.", "mix"),
-)
-
-# as Transformers calls what safetensors abbreviates
-DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,19 +50,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         status = options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # what is still buffered has no reader either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return BROKEN_PIPE
+    except ModuleNotFoundError as error:
+        if error.name not in CONVERT_EXTRA:
+            raise
+        print(f'elmo-hf: error: {error.name} is not installed: pip install "elmo_hf[convert]"', file=sys.stderr)
+        return 1
     except (ElmoError, OSError, ValueError) as error:
         if options.debug:
             traceback.print_exc()
-        print(f"elmo-hf: error: {_one_line(error)}", file=sys.stderr)
+        message = one_line(error)
+        if isinstance(error, OSError) and error.filename is None:
+            # files have names, and commands name those that the system does not
+            message = f"standard input or output fails: {message}"
+            _discard_output()
+        print(f"elmo-hf: error: {_printable(message)}", file=sys.stderr)
         return 1
     return status
+
+
+def _discard_output() -> None:
+    """Throw away what could not be written to standard output: Python tries again at its end, and complains."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -87,6 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--debug", action="store_true", help="show where an error came from")
     _add_convert(commands, shared)
+    _add_export(commands, shared)
     _add_inspect(commands, shared)
     _add_verify(commands, shared)
     _add_embed(commands, shared)
@@ -104,13 +111,45 @@ def _add_convert(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "sources",
-        nargs="+",
+        nargs="*",
         metavar="SOURCE",
         help="the weights (.hdf5) and options (.json) in any order, and the vocabulary (.txt, .txt.gz) if there is "
-        "one; or a folder or .zip that holds them; or https addresses of them",
+        "one; or AllenNLP's model.tar.gz or weights.th; or a folder or archive that holds a model, such as bilm-tf's "
+        "TensorFlow checkpoint; or https addresses of them",
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to make; must not exist")
+    parser.add_argument(
+        "--mix",
+        type=int,
+        metavar="K",
+        help="of a model that AllenNLP trained with several mixes of layers, number K, from 0; the first by default",
+    )
+    parser.add_argument(
+        "--language", metavar="XX", help="of AllenNLP's ELMo of several languages, the one called XX, such as es"
+    )
+    parser.add_argument("--list", action="store_true", help="list the known releases instead, with where they are")
+    parser.add_argument("--json", action="store_true", help="list them for programs")
+    parser.set_defaults(run=_convert, wrong_usage=parser.error)
+
+
+def _add_export(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "export",
+        parents=[shared],
+        help="make an original ELMo of a Transformers model",
+        description="Write the language model of a folder, trained or not and of any class, back in an original "
+        "format. What the format cannot hold is listed.",
+        epilog="example: elmo-hf export my-elmo --format allennlp-hdf5 --output original",
+    )
+    parser.add_argument("model", type=Path, metavar="DIR", help="a model folder")
+    parser.add_argument(
+        "--format",
+        default="allennlp-hdf5",
+        metavar="NAME",
+        help="allennlp-hdf5, the default: HDF5 weights and JSON options, for AllenNLP, Flair and bilm-tf",
     )
     parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="folder to make; must not exist")
-    parser.set_defaults(run=_convert)
+    parser.set_defaults(run=_export)
 
 
 def _add_inspect(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -181,13 +220,23 @@ def _add_embed(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _convert(options: argparse.Namespace) -> int:
+    if options.list or options.json:
+        return _list_releases(options)
+    if not options.sources or options.output is None:
+        options.wrong_usage("give a SOURCE and --output, or --list")
     from elmo_hf_conversion import convert
 
     _silence_libraries()
-    config = convert(options.sources, options.output, progress=sys.stderr.isatty())
+    config = convert(
+        options.sources,
+        options.output,
+        mix=options.mix,
+        language=options.language,
+        progress=sys.stderr is not None and sys.stderr.isatty(),
+    )
     size = sum(path.stat().st_size for path in options.output.iterdir())
-    print(f"Converted to {options.output} ({_readable_size(size)}):")
-    print(f"    {_describe_layers(config)}, vectors {config.hidden_size} wide")
+    print(f"Converted to {options.output} ({readable_size(size)}):")
+    print(f"    {describe_layers(config)}, vectors {config.hidden_size} wide")
     print()
     print("Load it in Python:")
     print("    import elmo_hf")
@@ -202,25 +251,38 @@ def _convert(options: argparse.Namespace) -> int:
     return 0
 
 
+def _list_releases(options: argparse.Namespace) -> int:
+    from elmo_hf_conversion import releases
+
+    if options.json:
+        print(json.dumps(releases.as_data(), indent=1, ensure_ascii=False))
+        return 0
+    columns = shutil.get_terminal_size((MAX_COLUMNS, 0)).columns
+    print(releases.as_text(width=min(max(columns, MIN_COLUMNS), MAX_COLUMNS)))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from elmo_hf_conversion import export
+
+    _silence_libraries()
+    notes = export(options.model, options.output, format=options.format)
+    files = sorted(options.output.iterdir())
+    print(f"Exported to {options.output}:")
+    for path in files:
+        print(f"    {path.name}, {readable_size(path.stat().st_size)}")
+    for note in notes:
+        print(note)
+    return 0
+
+
 def _inspect(options: argparse.Namespace) -> int:
-    config = _read_config(options.model)
-    counts, dtypes = _count_parameters(options.model)
-    total = sum(counts.values())
-    rows = [
-        ("model", f"{', '.join(config.architectures or ['unknown class'])}, {', '.join(sorted(dtypes))}"),
-        ("layers", _describe_layers(config)),
-        ("vectors", f"{config.hidden_size} wide, forward and backward half of {config.hidden_size // 2}"),
-        ("cells", f"{config.intermediate_size} wide, {_describe_clips(config)}"),
-        ("words", _describe_words(config)),
-        ("tokenizer", _describe_tokenizer(options.model)),
-        ("parameters", f"{total:,}"),
-        *((f"  {part}", f"{count:>{len(f'{total:,}')},}  {count / total:6.1%}") for part, count in counts.items()),
-        *_describe_provenance(options.model),
-    ]
-    print(f"{options.model} ({_readable_size(sum(path.stat().st_size for path in options.model.iterdir()))})")
+    rows = describe(options.model)
+    size = sum(path.stat().st_size for path in options.model.iterdir())
+    print(_printable(f"{options.model} ({readable_size(size)})"))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        print(f"{name:<{width}}  {value}")
+        print(f"{name:<{width}}  {_printable(value)}")
     return 0
 
 
@@ -228,7 +290,7 @@ def _verify(options: argparse.Namespace) -> int:
     from elmo_hf_conversion.verify import verify
 
     _silence_libraries()
-    _read_config(options.model)
+    read_config(options.model)
     sentences = None
     if options.sentences is not None:
         sentences = [line.split() for line in _read_lines(str(options.sentences))]
@@ -253,7 +315,7 @@ def _embed(options: argparse.Namespace) -> int:
 
     _silence_libraries()
     # refuse what can be refused before the model is loaded
-    layer = parse_layer(options.layer, _read_config(options.model).num_hidden_layers)
+    layer = parse_layer(options.layer, read_config(options.model).num_hidden_layers)
     lines = options.text if options.text is not None else _read_lines(options.file)
     model, tokenizer = load(options.model)
     read: deque[tuple[str, list[str]]] = deque()
@@ -308,6 +370,8 @@ def _print_vectors(number: int, line: str, words: list[str], vectors: "Vectors")
 
 def _read_lines(name: str) -> Iterator[str]:
     """Read the lines of a UTF-8 file, or of standard input for `-`, without their ends."""
+    if name == "-" and sys.stdin is None:
+        raise ElmoError("Standard input is closed: give a file, or --text.")
     with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
         for number, raw in enumerate(file, start=1):
             try:
@@ -321,117 +385,6 @@ def _read_lines(name: str) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
-def _read_config(folder: Path) -> "ElmoConfig":
-    """Read the configuration of a model folder."""
-    from huggingface_hub.errors import StrictDataclassError
-
-    from .configuration_elmo import ElmoConfig
-
-    values = _read_json(folder / "config.json")
-    if not values:
-        raise ElmoError(f"{folder} is not a model folder, as it has no config.json: make one with `elmo-hf convert`.")
-    if values.get("model_type") != ElmoConfig.model_type:
-        raise ElmoError(f"{folder} is not of an ELMo: its model_type is {values.get('model_type')!r}.")
-    try:
-        return ElmoConfig.from_dict(values)
-    except StrictDataclassError as error:
-        raise ElmoError(f"{folder / 'config.json'} is of no model: {_one_line(error)}") from error
-
-
-def _count_parameters(folder: Path) -> tuple[dict[str, int], set[str]]:
-    """Count the parameters of each part, and list their dtypes, from the headers of the weights."""
-    from safetensors import SafetensorError, safe_open
-
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise ElmoError(f"{folder} has no weights, a file named model.safetensors.")
-    counts: dict[str, int] = {}
-    dtypes = set()
-    for path in files:
-        try:
-            with safe_open(path, framework="numpy") as file:
-                for name in file.keys():  # noqa: SIM118 - not a dictionary
-                    part = file.get_slice(name)
-                    counts[_part_of(name)] = counts.get(_part_of(name), 0) + math.prod(part.get_shape())
-                    dtypes.add(DTYPES.get(part.get_dtype(), part.get_dtype()))
-        except SafetensorError as error:
-            raise ElmoError(f"{path} is damaged: {_one_line(error)}") from error
-    return dict(sorted(counts.items(), key=lambda item: _order_of(item[0]))), dtypes
-
-
-def _part_of(name: str) -> str:
-    """Name the part of the model that a parameter belongs to."""
-    name = name.removeprefix("elmo.")
-    for prefix, part in PARTS:
-        if name.startswith(prefix):
-            # the token layer is layer 0
-            return f"{part} {int(name.split('.')[1]) + 1}" if prefix == "layers." else part
-    return "task"
-
-
-def _order_of(part: str) -> tuple[int, str]:
-    order = [name for _, name in PARTS]
-    stem = part.rstrip("0123456789").rstrip()
-    return (order.index(stem) if stem in order else len(order), part)
-
-
-def _describe_layers(config: "ElmoConfig") -> str:
-    skips = "with" if config.use_skip_connections else "without"
-    plural = "" if config.num_hidden_layers == 1 else "s"
-    return f"the token layer and {config.num_hidden_layers} biLSTM layer{plural} {skips} skip connections"
-
-
-def _describe_clips(config: "ElmoConfig") -> str:
-    clips = {"cells": config.cell_clip, "outputs": config.projection_clip}
-    described = [f"{name} clipped at {clip:g}" for name, clip in clips.items() if clip]
-    return ", ".join(described) or "nothing clipped"
-
-
-def _describe_words(config: "ElmoConfig") -> str:
-    parts = []
-    if config.word_embedding_dim:
-        parts.append(f"{config.vocab_size:,} words, {config.word_embedding_dim} wide")
-    if config.char_embedding_dim:
-        filters = " ".join(f"{width}x{number}" for width, number in config.char_filters)
-        parts.append(
-            f"{config.max_characters_per_token} characters, {config.char_embedding_dim} wide; filters {filters}; "
-            f"{config.hidden_act}; {config.num_highway_layers} highway layers"
-        )
-    return "; ".join(parts)
-
-
-def _describe_tokenizer(folder: Path) -> str:
-    values = _read_json(folder / "tokenizer_config.json")
-    if not values:
-        return "none in this folder"
-    kind = values.get("tokenizer_class", "unknown class")
-    return f"{kind}, pre-tokenizer {values['pre_tokenizer']}" if "pre_tokenizer" in values else str(kind)
-
-
-def _describe_provenance(folder: Path) -> list[tuple[str, str]]:
-    values = _read_json(folder / "provenance.json")
-    if not values:
-        return [("origin", "not recorded in this folder")]
-    rows = [("origin", f"{values.get('format', 'unknown format')}, converted by {values.get('converter', 'unknown')}")]
-    for source in values.get("sources", []):
-        where = f" from {source['url']}" if source.get("url") else ""
-        rows.append(("  source", f"{source['name']}{where}, {source['size']:,} bytes, sha256 {source['sha256']}"))
-    return rows
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """Read an object from a JSON file; an absent file is empty."""
-    if not path.is_file():
-        return {}
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ElmoError(f"{path} is damaged: {_one_line(error)}") from error
-    if not isinstance(values, dict):
-        raise ElmoError(f"{path} is damaged: it does not hold an object.")
-    return values
-
-
 def _silence_libraries() -> None:
     """Keep the output to what this command says."""
     from transformers.utils import logging
@@ -440,23 +393,6 @@ def _silence_libraries() -> None:
     logging.disable_progress_bar()
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-
-
-def _readable_size(size: int) -> str:
-    """Write a number of bytes in the largest unit in which it is at least 1."""
-    value = float(size)
-    for unit in ("bytes", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} GB"
-
-
-def _one_line(error: BaseException) -> str:
-    """Write an error as one line."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _printable(text: str) -> str:

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import re
+import secrets
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -55,8 +57,11 @@ def embed(
 
     Raises:
         ElmoError: If there is no such layer.
+        TypeError: If `sentences` is one text.
         ValueError: If the model is in training mode.
     """
+    if isinstance(sentences, str):
+        raise TypeError("`sentences` is one text: put it in a list.")
     chosen = parse_layer(layer, model.config.num_hidden_layers)
     if model.training:
         raise ValueError("The model is in training mode, where vectors may be random: call `model.eval()` first.")
@@ -70,7 +75,8 @@ def embed(
 def load(folder: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model with all of its weights, and its tokenizer.
 
-    Where weights are missing, `AutoModel.from_pretrained` warns and goes on with random numbers; here it is an error.
+    Where weights are missing, `AutoModel.from_pretrained` warns and goes on with random numbers, and it passes over
+    those that the configuration does not call for, or that are no numbers; here all of that is an error.
 
     Args:
         folder: A model folder, as `elmo-hf convert` makes it.
@@ -78,17 +84,55 @@ def load(folder: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     Raises:
         ElmoError: If a part of the folder is missing or damaged.
     """
-    try:
+    with _blaming(folder, "model"):
+        integers = _integers_in(Path(folder))
         model, report = AutoModel.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
-    except SafetensorError as error:
-        raise ElmoError(f"The weights in {folder} are damaged ({error}): convert it again.") from error
-    unusable = sorted({*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])})
-    if unusable:
-        raise ElmoError(f"The weights in {folder} lack {', '.join(unusable)}, or not of that shape: convert it again.")
-    try:
+    # a task head is not expected, either, but is none of the model's parts
+    parts = tuple(f"{name}." for name, _ in model.named_children())
+    prefix = f"{model.base_model_prefix}."
+    problems = {
+        "lack, or have in another shape,": [
+            *report["missing_keys"],
+            *(name for name, *_ in report["mismatched_keys"]),
+        ],
+        "hold what config.json does not call for,": [
+            name for name in report["unexpected_keys"] if name.removeprefix(prefix).startswith(parts)
+        ],
+        "hold integers in": integers,
+        "hold NaN or infinite numbers in": [
+            name for name, parameter in model.named_parameters() if not parameter.isfinite().all()
+        ],
+    }
+    for problem, names in problems.items():
+        if names:
+            raise ElmoError(f"The weights in {folder} {problem} {_listed(names)}: convert it again.")
+    with _blaming(folder, "tokenizer"):
         return model, AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ElmoError(f"The tokenizer in {folder} is damaged ({error}): convert it again.") from error
+
+
+@contextmanager
+def _blaming(folder: str | Path, part: str) -> Iterator[None]:
+    """Turn what a damaged folder makes Transformers raise, which can be anything, into one line that names it."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ElmoError(f"The {part} in {folder} is missing or damaged ({reason}): convert it again.") from error
+
+
+def _integers_in(folder: Path) -> list[str]:
+    """Name the weights that are not floating point, which Transformers would convert."""
+    names = []
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="numpy") as file:
+            kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 - no dictionary
+        names += [name for name, kind in kinds.items() if not kind.startswith(("F", "BF"))]
+    return names
+
+
+def _listed(names: Sequence[str]) -> str:
+    first = ", ".join(sorted(names)[:4])
+    return f"{first} and {len(names) - 4} more" if len(names) > 4 else first
 
 
 def parse_layer(layer: str | int, num_hidden_layers: int) -> str | int:
@@ -187,11 +231,13 @@ def open_vector_file(path: str | Path) -> Iterator[VectorFile]:
     writer_class = _WRITERS.get(path.suffix)
     if writer_class is None:
         raise ElmoError(f"{path}: the name must end in one of {', '.join(_WRITERS)}.")
-    if path.exists():
+    if os.path.lexists(path):
         raise ElmoError(f"{path} exists already: remove it or choose another name.")
     if not path.parent.is_dir():
         raise ElmoError(f"{path.parent} is not a folder: create it first.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # short enough to leave room for what is put around it, and of letters that Rust can write, too
+    name = re.sub(r"[^\w.-]", "_", path.name)[:40]
+    temporary = path.with_name(f".{name}.{secrets.token_hex(4)}.partial")
     try:
         with _naming_errors(path):
             writer = writer_class(temporary)
@@ -260,11 +306,16 @@ class _Hdf5Writer:
         self._raw.check()
 
     def close(self) -> None:
-        index = self._file.create_dataset("sentence_to_index", (1,), dtype=self._string)
-        index[0] = json.dumps(self._sentence_to_index)
-        self._file.close()
-        self._raw.close()
-        self._raw.check()
+        try:
+            # on a disk that is full HDF5 has nowhere to put it
+            if self._raw.error is None:
+                index = self._file.create_dataset("sentence_to_index", (1,), dtype=self._string)
+                index[0] = json.dumps(self._sentence_to_index)
+        finally:
+            # left open, HDF5 would write to it when Python has gone
+            self._file.close()
+            self._raw.close()
+            self._raw.check()
 
 
 class _PatientFile(io.FileIO):

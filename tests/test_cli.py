@@ -3,11 +3,15 @@
 import json
 import os
 import re
+import resource
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -21,7 +25,7 @@ import elmo_hf
 from elmo_hf import embedding
 from elmo_hf.cli import main
 from elmo_hf_conversion import convert
-from original_formats import write_bilm_hdf5
+from original_formats import allennlp_elmo, write_allennlp_archive, write_bilm_hdf5
 
 
 COMMAND = [sys.executable, "-m", "elmo_hf.cli"]
@@ -101,6 +105,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
 
     assert re.findall(r"^    (\w+)  ", capsys.readouterr().out, re.MULTILINE) == [
         "convert",
+        "export",
         "inspect",
         "verify",
         "embed",
@@ -120,6 +125,9 @@ def test_version(capsys: Captured) -> None:
         [],
         ["unknown"],
         ["convert", "weights.hdf5"],
+        ["convert", "--output", "model"],
+        ["convert"],
+        ["export", "model"],
         ["embed", "--text", "a"],
         ["embed", "--model", "m"],
         ["embed", "file", "--text", "a", "--model", "m"],
@@ -129,6 +137,31 @@ def test_version(capsys: Captured) -> None:
 def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
         main(arguments)
+
+
+def test_convert_takes_the_mix_that_is_asked_for(tmp_path: Path, capsys: Captured) -> None:
+    path = write_allennlp_archive(tmp_path / "model.tar.gz", allennlp_elmo(tmp_path / "bilm", mixes=2))
+
+    assert main(["convert", str(path), "--mix", "1", "--output", str(tmp_path / "model")]) == 0
+
+    capsys.readouterr()
+    assert AutoModel.from_pretrained(tmp_path / "model").scalar_mix.weights.tolist() == [1, 1.5, 2]
+    assert main(["inspect", str(tmp_path / "model")]) == 0
+    assert "allennlp-torch, converted by" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [(["--mix", "2"], "has no mix 2. There is: 0, 1."), (["--language", "es"], "has no --language es.")],
+    ids=["mix", "language"],
+)
+def test_convert_names_what_can_be_chosen(option: list[str], message: str, tmp_path: Path, capsys: Captured) -> None:
+    path = write_allennlp_archive(tmp_path / "model.tar.gz", allennlp_elmo(tmp_path / "bilm", mixes=2))
+
+    assert main(["convert", str(path), *option, "--output", str(tmp_path / "model")]) == 1
+
+    assert message in error_of(capsys)
+    assert not (tmp_path / "model").exists()
 
 
 def test_inspect_counts_the_parameters_of_each_part(model: Path, capsys: Captured) -> None:
@@ -327,6 +360,108 @@ def test_another_config(command: list[str], text: str, copy: Path, capsys: Captu
     assert error_of(capsys)
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "values"),
+    [
+        ("any", "config.json", {"hidden_act": "nope"}),
+        ("any", "config.json", {"char_embedding_dim": -4}),
+        ("any", "config.json", {"intermediate_size": 10**9}),
+        ("any", "config.json", {"num_hidden_layers": 10**7}),
+        ("any", "config.json", {"dtype": "foo"}),
+        ("any", "config.json", {"id2label": "x"}),
+        ("any", "config.json", {"vocab_size": [4]}),
+        ("embed", "config.json", {"num_highway_layers": 1}),
+        ("embed", "config.json", {"tie_word_embeddings": "x", "auto_map": 5}),
+        ("embed", "tokenizer_config.json", []),
+        ("embed", "tokenizer_config.json", {"max_characters_per_token": 2}),
+        ("inspect", "provenance.json", []),
+        ("inspect", "provenance.json", {"sources": 5}),
+        ("inspect", "provenance.json", {"sources": [5]}),
+        ("inspect", "provenance.json", {"sources": [{}]}),
+        ("inspect", "provenance.json", {"sources": [{"name": "w", "size": "5", "sha256": "0"}]}),
+    ],
+    ids=str,
+)
+def test_a_damaged_folder_is_one_line(
+    command: str, name: str, values: Any, original: Path, copy: Path, capsys: Captured
+) -> None:
+    commands = {
+        "embed": ["embed", "--text", "a", "--model", str(copy)],
+        "inspect": ["inspect", str(copy)],
+        "verify": ["verify", str(copy), str(original)],
+    }
+    before = json.loads((copy / name).read_text(encoding="utf-8"))
+    (copy / name).write_text(json.dumps(before | values if isinstance(values, dict) else values))
+
+    for arguments in commands.values() if command == "any" else [commands[command]]:
+        assert main(arguments) == 1
+
+        assert str(copy) in error_of(capsys)
+
+
+@pytest.mark.parametrize("architectures", [[5], 5, "x", [], None])
+def test_inspect_shows_a_model_whatever_its_class_is_said_to_be(
+    architectures: Any, copy: Path, capsys: Captured
+) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"architectures": architectures}))
+
+    assert main(["inspect", str(copy)]) == 0
+
+    assert re.search(r"^model +(5|unknown class), float32$", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["layers.x.weight", "layers", "\x1b[31m"])
+def test_inspect_counts_weights_of_foreign_names(name: str, copy: Path, capsys: Captured) -> None:
+    weights = load_file(copy / "model.safetensors")
+    save_file(weights | {name: np.zeros(7, np.float32)}, copy / "model.safetensors", metadata={"format": "pt"})
+
+    assert main(["inspect", str(copy)]) == 0
+
+    assert re.search(r"^  (task|biLSTM layer) +7 ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_inspect_needs_weights_in_the_file_of_weights(copy: Path, capsys: Captured) -> None:
+    save_file({"scalar_mix.weights": np.zeros(0, np.float32)}, copy / "model.safetensors")
+
+    assert main(["inspect", str(copy)]) == 1
+
+    assert "no weights" in error_of(capsys)
+
+
+def test_inspect_escapes_what_would_disturb_a_terminal(copy: Path, capsys: Captured) -> None:
+    provenance = {"format": "\x1b[31mred", "sources": [{"name": "a\nb", "size": 5, "sha256": "\x9b"}]}
+    (copy / "provenance.json").write_text(json.dumps(provenance))
+
+    assert main(["inspect", str(copy)]) == 0
+
+    output = capsys.readouterr().out
+    assert r"\x1b[31mred" in output
+    assert r"a\nb, 5 bytes, sha256 \x9b" in output
+
+
+def test_an_error_escapes_what_would_disturb_a_terminal(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["inspect", str(tmp_path / "\x1b[31mred")]) == 1
+
+    assert r"\x1b[31mred is not a model folder" in error_of(capsys)
+
+
+def test_a_foreign_name_is_escaped_in_error_and_warning(original: Path, tmp_path: Path) -> None:
+    shutil.copytree(original, tmp_path / "original")
+    options = json.loads((original / "options.json").read_text())
+    text = json.dumps(options | {"\x1b[31mred\nline": 1, "n_tokens_vocab": 5})
+    (tmp_path / "original/options.json").write_text(text)
+    with h5py.File(tmp_path / "original/weights.hdf5", "a") as file:
+        file["CNN/\x1b[31mred"] = np.ones(3, np.float32)
+
+    process = run("convert", tmp_path / "original", "--output", tmp_path / "model")
+
+    assert process.returncode == 1
+    assert "red" in process.stderr
+    assert len(process.stderr.splitlines()) == 2
+    assert "\x1b" not in process.stderr
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]"])
 def test_a_damaged_tokenizer(text: str, copy: Path, capsys: Captured) -> None:
     (copy / "tokenizer.json").write_text(text)
@@ -375,6 +510,64 @@ def test_convert_does_not_overwrite(original: Path, tmp_path: Path, capsys: Capt
     assert str(tmp_path) in error_of(capsys)
 
 
+def test_export_lists_files_and_what_is_left_out(copy: Path, tmp_path: Path, capsys: Captured) -> None:
+    elmo_hf.ElmoForTokenClassification.from_pretrained(copy, num_labels=3).save_pretrained(tmp_path / "tagger")
+
+    assert main(["export", str(tmp_path / "tagger"), "--output", str(tmp_path / "exported")]) == 0
+
+    output = capsys.readouterr().out
+    assert re.search(r"^    options\.json, \d+ bytes$", output, re.MULTILINE)
+    assert re.search(r"^    weights\.hdf5, .* kB$", output, re.MULTILINE)
+    assert re.search(r"^Left out, .*classifier\.weight", output, re.MULTILINE)
+    assert main(["verify", str(copy), str(tmp_path / "exported")]) == 0
+
+
+def test_export_to_another_format_is_refused(model: Path, tmp_path: Path, capsys: Captured) -> None:
+    assert main(["export", str(model), "--format", "onnx", "--output", str(tmp_path / "exported")]) == 1
+
+    assert "allennlp-hdf5" in error_of(capsys)
+
+
+@pytest.mark.parametrize("columns", ["40", "100", "500"])
+def test_the_list_of_releases_fits_a_terminal(columns: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert main(["convert", "--list"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "English small" in lines
+    assert all(len(line) <= min(max(int(columns), 80), 120) or len(line.split()) <= 2 for line in lines)
+
+
+def test_the_list_of_releases_for_programs(capsys: Captured) -> None:
+    assert main(["convert", "--list", "--json"]) == 0
+
+    releases = json.loads(capsys.readouterr().out)
+    assert {"name", "content", "format", "files", "where", "size", "licence", "converts", "how"} == releases[0].keys()
+
+
+WITHOUT_H5PY = """
+import sys
+sys.modules["h5py"] = None
+from elmo_hf.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["convert", "weights.hdf5", "--output", "m"], ["convert", "--list"], ["export", "m", "--output", "e"]],
+    ids=" ".join,
+)
+def test_without_the_extra_one_line_says_what_to_install(arguments: list[str]) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_H5PY, *arguments], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 1
+    assert ended.stderr == 'elmo-hf: error: h5py is not installed: pip install "elmo_hf[convert]"\n'
+
+
 def test_debug_shows_where_an_error_came_from(tmp_path: Path, capsys: Captured) -> None:
     assert main(["inspect", str(tmp_path), "--debug"]) == 1
 
@@ -396,6 +589,61 @@ def test_an_interrupt_ends_with_130_and_says_nothing(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_named(unbuffered: str, model: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        arguments = [*COMMAND, "inspect", str(model)]
+        process = subprocess.run(
+            arguments,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            check=False,
+        )
+
+    assert process.returncode == 1
+    assert process.stderr == "elmo-hf: error: standard input or output fails: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_matter(closed: str, original: Path, tmp_path: Path) -> None:
+    arguments = ["convert", str(original), "--output", str(tmp_path / "model")]
+    process = subprocess.run(
+        f"{shlex.join([*COMMAND, *arguments])} {closed}", shell=True, capture_output=True, text=True, check=False
+    )
+
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "model/config.json").is_file()
+    assert "Traceback" not in process.stderr
+
+
+def test_a_closed_standard_input_is_named(model: Path) -> None:
+    arguments = [*COMMAND, "embed", "-", "--model", str(model)]
+    process = subprocess.run(f"{shlex.join(arguments)} <&-", shell=True, capture_output=True, text=True, check=False)
+
+    assert process.returncode == 1
+    assert process.stderr == "elmo-hf: error: Standard input is closed: give a file, or --text.\n"
+
+
+def test_a_name_that_is_not_utf_8_is_named(model: Path, tmp_path: Path, capsys: Captured) -> None:
+    folder = tmp_path / "m\udcff"
+    shutil.copytree(model, folder)
+
+    assert main(["embed", "--text", "a", "--model", str(folder)]) == 1
+
+    assert re.search(r"m\\udcff .* not valid UTF-8", error_of(capsys))
+
+
+def test_an_output_may_be_named_through_a_new_folder(original: Path, tmp_path: Path, capsys: Captured) -> None:
+    output = f"{tmp_path}/new/../model"
+
+    assert main(["convert", str(original), "--output", output]) == 0
+
+    assert "Converted to" in capsys.readouterr().out
+    assert (tmp_path / "model/config.json").is_file()
+
+
 def test_a_reader_that_leaves_is_no_error(model: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "embed", "-", "--model", str(model)],
@@ -412,3 +660,21 @@ def test_a_reader_that_leaves_is_no_error(model: Path) -> None:
 
     assert process.wait() == 128 + signal.SIGPIPE
     assert error == b""
+
+
+def test_a_full_disk_is_one_line_and_no_crash_when_hdf5_ends(allennlp_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("The bank raised rates because it had no choice , said Mr. Smith .\n" * 3000)
+
+    def limit_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (512_000, resource.RLIM_INFINITY))
+
+    done = subprocess.run(
+        [*COMMAND, "embed", "text", "--model", str(allennlp_model), "--output", "v.hdf5"],
+        cwd=tmp_path,
+        preexec_fn=limit_files,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert not (tmp_path / "v.hdf5").exists()

@@ -1,8 +1,9 @@
 """The pages: every `python` block runs, and every `elmo-hf` command of a `console` block prints what the page shows.
 
 The reader's folder holds the original files `weights.hdf5` and `options.json`, the converted `my-elmo`, and
-`sentences.txt`. Python blocks run on random weights in the shape of AllenNLP's tiny ELMo, and so need no network.
-Commands run on that ELMo itself, so that a page shows the output of a real model.
+`sentences.txt`; the quickstart's original is in the cache at home. Python blocks run on random weights in the shape of
+AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo itself, so that a page shows the output of a
+real model.
 """
 
 import re
@@ -50,9 +51,9 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def real_model(allennlp_fixture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A reader's folder with AllenNLP's tiny ELMo."""
     folder = tmp_path_factory.mktemp("real")
-    shutil.copy(allennlp_fixture / "lm_weights.hdf5", folder / "weights.hdf5")
-    shutil.copy(allennlp_fixture / "options.json", folder)
-    convert([folder / "weights.hdf5", folder / "options.json"], folder / "my-elmo")
+    cached = folder / ".cache" / "elmo_hf" / allennlp_fixture.name
+    shutil.copytree(allennlp_fixture, cached)
+    convert([cached / "lm_weights.hdf5", cached / "options.json"], folder / "my-elmo")
     (folder / "sentences.txt").write_text(SENTENCES, encoding="utf-8")
     return folder
 
@@ -89,19 +90,21 @@ def test_commands_print_what_is_shown(
 ) -> None:
     shutil.copytree(real_model, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
 
     for example in Document.parse(str(page), CodeBlockParser("console", evaluator=lambda _: None)):
         for command, shown in commands(str(example.parsed)):
-            cli.main(shlex.split(command)[1:])
+            cli.main([str(Path(word).expanduser()) for word in shlex.split(command)[1:]])
             captured = capfd.readouterr()
             assert comparable(captured.out + captured.err) == comparable(shown), command
 
 
 def commands(block: str) -> Iterator[tuple[str, str]]:
-    """Find the commands of a block, each after `$ `, and what is shown below each."""
+    """Find the `elmo-hf` commands of a block, each after `$ `, and what is shown below each."""
     for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, shown = piece.replace("\\\n", " ").partition("\n")
-        yield command, shown
+        if command.startswith("elmo-hf "):
+            yield command, shown
 
 
 def comparable(output: str) -> list[object]:

@@ -4,16 +4,18 @@ import gc
 import itertools
 import json
 import resource
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from elmo_hf import ElmoForTokenClassification
 from elmo_hf.embedding import embed, load, open_vector_file, parse_layer
 from elmo_hf.errors import ElmoError
 from elmo_hf_conversion import convert
@@ -200,11 +202,124 @@ def test_a_full_disk_is_one_error_that_leaves_no_file(
     assert capfd.readouterr().err == ""
 
 
+def test_one_text_is_no_list_of_texts(loaded: Loaded) -> None:
+    with pytest.raises(TypeError, match="put it in a list"):
+        next(embed(*loaded, "The bank"))
+
+
 def test_loads_a_model_in_evaluation_mode(loaded: Loaded) -> None:
     model, tokenizer = load(loaded[0].name_or_path)
 
     assert not model.training
     assert next(embed(model, tokenizer, [["The"]])).shape == (1, 8)
+
+
+@pytest.fixture
+def copy(loaded: Loaded, tmp_path: Path) -> Path:
+    """The folder of the model, for a test to damage."""
+    return shutil.copytree(loaded[0].name_or_path, tmp_path / "copy")
+
+
+def as_tagger(folder: Path) -> None:
+    """Replace a model by a tagger of it, whose weights have a prefix, and a head."""
+    ElmoForTokenClassification.from_pretrained(folder).save_pretrained(folder)
+
+
+def set_config(folder: Path, **values: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+
+
+def set_weight(folder: Path, name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights[name] = change(weights[name])
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("prepare", [lambda _: None, as_tagger], ids=["model", "tagger"])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (
+            "num_highway_layers",
+            1,
+            r"not call for, (elmo\.)?token_encoder\.highways\.1\.gate\.bias, .*transform\.weight: convert",
+        ),
+        ("num_hidden_layers", 1, r"lack, or have in another shape, scalar_mix\.weights: convert"),
+        ("num_highway_layers", 3, r"lack, .*shape, token_encoder\.highways\.2\.gate\.bias, .*: convert"),
+        ("hidden_size", 16, r"lack, .* and \d+ more: convert"),
+    ],
+)
+def test_weights_that_do_not_fit_the_configuration(
+    field: str, value: int, message: str, prepare: Callable[[Path], None], copy: Path
+) -> None:
+    prepare(copy)
+    set_config(copy, **{field: value})
+
+    with pytest.raises(ElmoError, match=message):
+        load(copy)
+
+
+def test_loads_the_model_of_a_tagger(copy: Path, loaded: Loaded) -> None:
+    as_tagger(copy)
+
+    (array,) = embed(*load(copy), [["The", "bank"]])
+
+    np.testing.assert_array_equal(array, next(embed(*loaded, [["The", "bank"]])))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda array: array * np.float32("nan"), r"NaN or infinite numbers in layers\.0\.recurrent_weight: convert"),
+        (lambda array: array / np.float32(0), r"NaN or infinite numbers in layers\.0\.recurrent_weight: convert"),
+        (lambda array: array.astype(np.int8), r"integers in layers\.0\.recurrent_weight: convert"),
+    ],
+    ids=["NaN", "infinity", "int8"],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+def test_weights_that_are_no_numbers(change: Callable[[np.ndarray], np.ndarray], message: str, copy: Path) -> None:
+    set_weight(copy, "layers.0.recurrent_weight", change)
+
+    with pytest.raises(ElmoError, match=message):
+        load(copy)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\x00", b"[" * 100_000])
+def test_whatever_is_damaged_is_one_line_that_names_the_folder(name: str, content: bytes, copy: Path) -> None:
+    (copy / name).write_bytes(content)
+
+    with pytest.raises(ElmoError, match=rf"^The \w+ in {copy} .*: convert it again\.$"):
+        load(copy)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".safetensors"])
+def test_a_name_may_be_as_long_as_the_system_allows(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{'a' * (255 - len(suffix))}{suffix}"
+    with open_vector_file(path) as file:
+        file.add("a", ARRAYS[0])
+
+    assert list(tmp_path.iterdir()) == [path]
+    np.testing.assert_array_equal(read_vector_file(path)["0"], ARRAYS[0])
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".safetensors"])
+def test_a_name_need_not_be_utf_8(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"\udcff{suffix}"
+    with open_vector_file(path) as file:
+        file.add("a", ARRAYS[0])
+
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_that_leads_nowhere_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "v.npz").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(ElmoError, match=r"v\.npz exists already"), open_vector_file(tmp_path / "v.npz"):
+        pass
+
+    assert (tmp_path / "v.npz").is_symlink()
 
 
 def test_an_existing_file_is_kept(tmp_path: Path) -> None:

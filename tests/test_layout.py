@@ -17,7 +17,15 @@ TESTS = ROOT / "tests"
 UNTESTED = {"__init__.py", "__main__.py", "errors.py"}
 
 # tests of more than one module: of all Hub files, of the layout, of what users do from end to end
-ACROSS = {"test_docs.py", "test_golden.py", "test_hub_files.py", "test_layout.py", "test_remote_code.py"}
+ACROSS = {
+    "test_docs.py",
+    "test_golden.py",
+    "test_hostile_input.py",
+    "test_hub_files.py",
+    "test_layout.py",
+    "test_many_langs.py",
+    "test_remote_code.py",
+}
 
 
 def expected_test(module: Path) -> Path:
@@ -67,6 +75,7 @@ def test_public_names_of_the_conversion() -> None:
         "ConversionError",
         "OriginalCheckpoint",
         "convert",
+        "export",
         "read_original",
         "verify",
     ]

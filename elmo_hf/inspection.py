@@ -1,0 +1,203 @@
+"""What a model folder is, as `elmo-hf inspect` shows it; reads headers, no weights."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from .configuration_elmo import ElmoConfig
+from .errors import ElmoError
+
+
+LAYER = "biLSTM layer"
+# parts of a model by the names of their parameters, in the order of the forward pass
+PARTS = (
+    ("token_encoder.word_embeddings.", "words"),
+    ("token_encoder.char_embeddings.", "characters"),
+    ("token_encoder.convolutions.", "convolutions"),
+    ("token_encoder.highways.", "highways"),
+    ("token_encoder.projection.", "projection"),
+    ("layers.", LAYER),
+    ("scalar_mix.", "mix"),
+)
+
+# as Transformers calls what safetensors abbreviates
+DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+def describe(folder: Path) -> list[tuple[str, str]]:
+    """Describe a model folder, in rows of a name and a value.
+
+    Raises:
+        ElmoError: If it is no model folder, or a file in it is damaged.
+    """
+    config = read_config(folder)
+    counts, dtypes = _count_parameters(folder)
+    total = sum(counts.values())
+    if not total:
+        raise ElmoError(f"{folder} has files of weights, but no weights in them: convert it again.")
+    return [
+        ("model", f"{_describe_class(config)}, {', '.join(sorted(dtypes))}"),
+        ("layers", describe_layers(config)),
+        ("vectors", f"{config.hidden_size} wide, forward and backward half of {config.hidden_size // 2}"),
+        ("cells", f"{config.intermediate_size} wide, {_describe_clips(config)}"),
+        ("words", _describe_words(config)),
+        ("tokenizer", _describe_tokenizer(folder)),
+        ("parameters", f"{total:,}"),
+        *((f"  {part}", f"{count:>{len(f'{total:,}')},}  {count / total:6.1%}") for part, count in counts.items()),
+        *_describe_provenance(folder),
+    ]
+
+
+def read_config(folder: Path) -> ElmoConfig:
+    """Read the configuration of a model folder.
+
+    Raises:
+        ElmoError: If the folder has none, or it is not that of an ELMo.
+    """
+    values = read_json(folder / "config.json")
+    if not values:
+        raise ElmoError(f"{folder} is not a model folder, as it has no config.json: make one with `elmo-hf convert`.")
+    if values.get("model_type") != ElmoConfig.model_type:
+        raise ElmoError(f"{folder} is not of an ELMo: its model_type is {values.get('model_type')!r}.")
+    try:
+        return ElmoConfig.from_dict(values)
+    except Exception as error:
+        # Transformers reads some fields unchecked, so that it can be anything
+        raise ElmoError(f"{folder / 'config.json'} is of no model: {one_line(error)}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read an object from a JSON file; an absent file is empty."""
+    if not path.is_file():
+        return {}
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ElmoError(f"{path} is damaged: {one_line(error)}") from error
+    if not isinstance(values, dict):
+        raise ElmoError(f"{path} is damaged: it does not hold an object.")
+    return values
+
+
+def describe_layers(config: ElmoConfig) -> str:
+    """Say in one phrase which layers a model has."""
+    skips = "with" if config.use_skip_connections else "without"
+    plural = "" if config.num_hidden_layers == 1 else "s"
+    return f"the token layer and {config.num_hidden_layers} biLSTM layer{plural} {skips} skip connections"
+
+
+def readable_size(size: int) -> str:
+    """Write a number of bytes in the largest unit in which it is at least 1."""
+    value = float(size)
+    for unit in ("bytes", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} GB"
+
+
+def one_line(error: BaseException) -> str:
+    """Write an error as one line."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object!r:.200} is not {error.encoding.upper()} ({error.reason}): rename or change it."
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _count_parameters(folder: Path) -> tuple[dict[str, int], set[str]]:
+    """Count the parameters of each part, and list their dtypes, from the headers of the weights."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ElmoError(f"{folder} has no weights, a file named model.safetensors.")
+    counts: dict[str, int] = {}
+    dtypes = set()
+    for path in files:
+        try:
+            with safe_open(path, framework="numpy") as file:
+                for name in file.keys():  # noqa: SIM118 - not a dictionary
+                    part = file.get_slice(name)
+                    counts[_part_of(name)] = counts.get(_part_of(name), 0) + math.prod(part.get_shape())
+                    dtypes.add(DTYPES.get(part.get_dtype(), part.get_dtype()))
+        except SafetensorError as error:
+            raise ElmoError(f"{path} is damaged: {one_line(error)}") from error
+    return dict(sorted(counts.items(), key=lambda item: _order_of(item[0]))), dtypes
+
+
+def _part_of(name: str) -> str:
+    """Name the part of the model that a parameter belongs to."""
+    name = name.removeprefix("elmo.")
+    if layer := re.match(r"layers\.(\d+)\.", name):
+        # the token layer is layer 0
+        return f"{LAYER} {int(layer[1]) + 1}"
+    for prefix, part in PARTS:
+        if name.startswith(prefix):
+            return part
+    return "task"
+
+
+def _order_of(part: str) -> tuple[int, str]:
+    order = [name for _, name in PARTS]
+    stem = part.rstrip("0123456789").rstrip()
+    return (order.index(stem) if stem in order else len(order), part)
+
+
+def _describe_class(config: ElmoConfig) -> str:
+    names = config.architectures
+    # Transformers does not check it
+    return ", ".join(map(str, names)) if isinstance(names, list) and names else "unknown class"
+
+
+def _describe_clips(config: ElmoConfig) -> str:
+    clips = {"cells": config.cell_clip, "outputs": config.projection_clip}
+    described = [f"{name} clipped at {clip:g}" for name, clip in clips.items() if clip]
+    return ", ".join(described) or "nothing clipped"
+
+
+def _describe_words(config: ElmoConfig) -> str:
+    parts = []
+    if config.word_embedding_dim:
+        parts.append(f"{config.vocab_size:,} words, {config.word_embedding_dim} wide")
+    if config.char_embedding_dim:
+        filters = " ".join(f"{width}x{number}" for width, number in config.char_filters)
+        parts.append(
+            f"{config.max_characters_per_token} characters, {config.char_embedding_dim} wide; filters {filters}; "
+            f"{config.hidden_act}; {config.num_highway_layers} highway layers"
+        )
+    return "; ".join(parts)
+
+
+def _describe_tokenizer(folder: Path) -> str:
+    values = read_json(folder / "tokenizer_config.json")
+    if not values:
+        return "none in this folder"
+    described = [str(values.get("tokenizer_class", "unknown class"))]
+    if "pre_tokenizer" in values:
+        described.append(f"pre-tokenizer {values['pre_tokenizer']}")
+    if values.get("spelling") == "dictionary":
+        described.append("characters by a dictionary")
+    return ", ".join(described)
+
+
+def _describe_provenance(folder: Path) -> list[tuple[str, str]]:
+    path = folder / "provenance.json"
+    values = read_json(path)
+    if not values:
+        return [("origin", "not recorded in this folder")]
+    rows = [("origin", f"{values.get('format', 'unknown format')}, converted by {values.get('converter', 'unknown')}")]
+    try:
+        for source in values.get("sources", []):
+            where = f" from {source['url']}" if source.get("url") else ""
+            rows.append(("  source", f"{source['name']}{where}, {source['size']:,} bytes, sha256 {source['sha256']}"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ElmoError(f"{path} is damaged: it does not give name, size and sha256 of each source.") from error
+    return rows
+
+
+__all__ = ["describe", "describe_layers", "one_line", "read_config", "read_json", "readable_size"]

@@ -1,0 +1,59 @@
+"""`elmo_hf.inspection`: what a folder holds, and one line where it is damaged. The whole is in test_cli.py."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo_hf import ElmoConfig, ElmoError
+from elmo_hf.inspection import describe_layers, one_line, read_config, read_json, readable_size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (374_434_776, "374 MB"), (4 * 10**9, "4 GB")],
+)
+def test_readable_size(size: int, text: str) -> None:
+    assert readable_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("two\n lines"), "two lines"),
+        (ValueError(), "ValueError"),
+        (FileNotFoundError(2, "No such file", "a.json"), "a.json: No such file"),
+        (
+            UnicodeEncodeError("utf-8", "a\udcff", 1, 2, "surrogates not allowed"),
+            r"'a\udcff' is not UTF-8 (surrogates not allowed): rename or change it.",
+        ),
+    ],
+)
+def test_one_line(error: Exception, text: str) -> None:
+    assert one_line(error) == text
+
+
+def test_layers_in_words() -> None:
+    config = ElmoConfig(num_hidden_layers=1, use_skip_connections=False)
+
+    assert describe_layers(config) == "the token layer and 1 biLSTM layer without skip connections"
+
+
+def test_an_absent_file_is_empty(tmp_path: Path) -> None:
+    assert read_json(tmp_path / "config.json") == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a":' + "[" * 100_000], ids=["empty", "list", "cut", "deep"])
+def test_damaged_json_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+
+    with pytest.raises(ElmoError, match=r"config\.json is damaged"):
+        read_json(tmp_path / "config.json")
+
+
+@pytest.mark.parametrize("values", [{"model_type": "bert"}, {"model_type": "elmo", "hidden_size": 3}])
+def test_the_configuration_of_something_else(values: dict[str, object], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(values))
+
+    with pytest.raises(ElmoError, match=str(tmp_path)):
+        read_config(tmp_path)
