@@ -174,8 +174,6 @@ def mutate_bytes(folder: Path, draw: Draw) -> None:
     path.write_bytes(data)
 
 
-# --- mutations of options
-
 DEEP: Any = 1
 for _ in range(40):
     DEEP = {"lstm": [DEEP]}
