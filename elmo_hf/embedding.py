@@ -115,6 +115,8 @@ def _blaming(folder: str | Path, part: str) -> Iterator[None]:
     """Turn what a damaged folder makes Transformers raise, which can be anything, into one line that names it."""
     try:
         yield
+    except UnicodeEncodeError as error:
+        raise ElmoError(f"{folder} has a name that is not valid UTF-8: rename it.") from error
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ElmoError(f"The {part} in {folder} is missing or damaged ({reason}): convert it again.") from error

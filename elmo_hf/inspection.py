@@ -63,6 +63,9 @@ def read_config(folder: Path) -> ElmoConfig:
         raise ElmoError(f"{folder} is not a model folder, as it has no config.json: make one with `elmo-hf convert`.")
     if values.get("model_type") != ElmoConfig.model_type:
         raise ElmoError(f"{folder} is not of an ELMo: its model_type is {values.get('model_type')!r}.")
+    names = values.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ElmoError(f"{folder / 'config.json'} is of no model: its architectures are {names!r:.80}.")
     try:
         return ElmoConfig.from_dict(values)
     except Exception as error:
@@ -149,9 +152,7 @@ def _order_of(part: str) -> tuple[int, str]:
 
 
 def _describe_class(config: ElmoConfig) -> str:
-    names = config.architectures
-    # Transformers does not check it
-    return ", ".join(map(str, names)) if isinstance(names, list) and names else "unknown class"
+    return ", ".join(config.architectures or []) or "unknown class"
 
 
 def _describe_clips(config: ElmoConfig) -> str:

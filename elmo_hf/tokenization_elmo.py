@@ -138,9 +138,10 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             char_vocab = json.loads(Path(char_vocab_file).read_text(encoding="utf-8"))
         if char_vocab is None and spelling == "dictionary":
             raise ValueError(f"{kwargs.get('name_or_path')} has no char_vocab.json: save the tokenizer there.")
-        self.char_vocab = None if char_vocab is None else number_characters(char_vocab)
-        self._spelling: Spelling = BYTES if self.char_vocab is None else CharacterDictionary(self.char_vocab)
-        self.spelling = "bytes" if self.char_vocab is None else "dictionary"
+        # not under the name of the option, or it would be saved in tokenizer_config.json, too
+        self.char_numbers = None if char_vocab is None else number_characters(char_vocab)
+        self._spelling: Spelling = BYTES if self.char_numbers is None else CharacterDictionary(self.char_numbers)
+        self.spelling = "bytes" if self.char_numbers is None else "dictionary"
         usual = SPECIAL_WORDS[self.spelling]
         # the defaults are those of bytes; `None` is a wish
         bos_token, eos_token, unk_token = (
@@ -288,7 +289,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     def _word_ids(self, words: Iterable[str]) -> Iterator[int]:
         unknown, find = self.unk_token_id, self.backend_tokenizer.token_to_id
-        if self.char_vocab is not None:
+        if self.char_numbers is not None:
             room, boundaries = self.max_characters_per_token - 2, self._spelling.boundaries
             words = (word if word in boundaries else word[:room] for word in words)
         for word in words:
@@ -426,10 +427,10 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     ) -> tuple[str, ...]:
         """Save the dictionary of characters, too."""
         names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
-        if self.char_vocab is None:
+        if self.char_numbers is None:
             return names
         path = Path(save_directory) / "-".join(filter(None, [filename_prefix, VOCAB_FILES_NAMES["char_vocab_file"]]))
-        path.write_text(json.dumps(self.char_vocab, indent=0) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self.char_numbers, indent=0) + "\n", encoding="utf-8")
         return (*names, str(path))
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
@@ -455,7 +456,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         # WordPiece would be trained on parts of words
         words = WordLevel(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
         view._tokenizer = with_model(backend, words)
-        view.init_kwargs = {**self.init_kwargs, "char_vocab": self.char_vocab}
+        view.init_kwargs = {**self.init_kwargs, "char_vocab": self.char_numbers}
         return super(ElmoTokenizer, view).train_new_from_iterator(text_iterator, vocab_size, *args, **kwargs)
 
 

@@ -127,7 +127,7 @@ def test_the_dictionary_travels(
 ) -> None:
     other = carry(tokenizer, tmp_path)
 
-    assert other.char_vocab == NUMBERS
+    assert other.char_numbers == NUMBERS
     for sentence in SENTENCES:
         assert dict(other(sentence, is_split_into_words=True)) == dict(tokenizer(sentence, is_split_into_words=True))
 
@@ -154,7 +154,7 @@ def test_a_dictionary_left_in_the_folder_is_not_taken_for_the_tokenizer_s(
     tokenizer.save_pretrained(tmp_path)
     ElmoTokenizer().save_pretrained(tmp_path)
 
-    assert AutoTokenizer.from_pretrained(tmp_path).char_vocab is None
+    assert AutoTokenizer.from_pretrained(tmp_path).char_numbers is None
 
 
 def test_a_vocabulary_can_be_learnt(tokenizer: ElmoTokenizer) -> None:
