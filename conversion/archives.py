@@ -38,6 +38,9 @@ MAX_MEMBERS = 10_000
 MAX_EXPANSION = 5
 MAX_SMALL = 1 << 24
 
+#: tarfile reads a few times at the end of an intact archive.
+MAX_READS_AT_END = 100
+
 #: Bytes that are read of a zip archive at once. Only its directory is read in one piece; of 10,000 members it is less.
 MAX_PIECE = 1 << 22
 
@@ -164,13 +167,17 @@ def extract_tar(archive: InputFile, folder: Path) -> list[InputFile]:
     try:
         with ExitStack() as resources:
             unpacked = resources.enter_context(TARS[archive.kind](archive.location, "rb"))
-            limited = _Limited(unpacked, limit=MAX_EXPANSION * size + MAX_SMALL, name=archive.name)
+            limit = MAX_EXPANSION * size + MAX_SMALL
+            limited = _Limited(unpacked, limit=limit, name=archive.name)
             opened = resources.enter_context(tarfile.open(fileobj=limited, mode="r|", tarinfo=_Header))
-            members = _regular_members(opened, archive)
-            return [
+            files = [
                 _extract_stream(content, archive=archive, member=name, path=folder / f"{i}")
-                for i, (name, content) in enumerate(members)
+                for i, (name, content) in enumerate(_regular_members(opened, archive, limit))
             ]
+            # the checksum of gzip and bzip2 comes after all that tar reads
+            while limited.read(CHUNK):
+                pass
+            return files
     except ConversionError:
         raise
     except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
@@ -180,12 +187,14 @@ def extract_tar(archive: InputFile, folder: Path) -> list[InputFile]:
         raise ConversionError(f"{archive.name} is a damaged or truncated tar ({error}). Download it again.") from error
 
 
-def _regular_members(opened: tarfile.TarFile, archive: InputFile) -> Iterator[tuple[str, BinaryIO]]:
-    """Names and contents of the files; whatever is neither file nor folder is refused."""
+def _regular_members(opened: tarfile.TarFile, archive: InputFile, limit: int) -> Iterator[tuple[str, BinaryIO]]:
+    """Names and contents of the files; whatever is neither file nor folder, or claims too much, is refused."""
     for number, member in enumerate(opened):
         where = f"{archive.name}: member {member.name!r:.200}"
         if number >= MAX_MEMBERS:
             raise ConversionError(f"{archive.name} has over {MAX_MEMBERS:,} members: this is no archive of one model.")
+        if not 0 <= member.size <= limit:
+            raise ConversionError(f"{where} claims {member.size:,} bytes: this looks like a tar bomb.")
         if member.isdir() or _is_hidden(member.name):
             continue
         if _leads_out(member.name):
@@ -213,16 +222,22 @@ def _extract_stream(content: BinaryIO, *, archive: InputFile, member: str, path:
 
 
 class _Limited(io.RawIOBase):
-    """A stream that stops an archive which unpacks to more than any model does."""
+    """A stream that stops an archive which unpacks to more than any model does, or is read on and on at its end."""
 
     def __init__(self, stream: BinaryIO, *, limit: int, name: str) -> None:
         self.stream, self.left, self.name = stream, limit, name
+        self.reads_at_end = 0
 
     def read(self, size: int = -1) -> bytes:
         data = self.stream.read(size)
         self.left -= len(data)
         if self.left < 0:
             raise ConversionError(f"{self.name} unpacks to many times its size: this looks like a tar bomb.")
+        if not data:
+            # to pass over a member tarfile reads, however far it is to the end that the header claims
+            self.reads_at_end += 1
+            if self.reads_at_end > MAX_READS_AT_END:
+                raise EOFError("the end is missing")
         return data
 
 

@@ -17,6 +17,7 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from elmo_hf import ElmoConfig, ElmoTokenizer
 from elmo_hf.backend_elmo import PAD
+from elmo_hf.embedding import PatientFile
 from elmo_hf.inspection import one_line, read_config, read_json
 
 from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS, SPECIAL_WORDS
@@ -299,13 +300,17 @@ def _expected_shapes(rules: list[Rule]) -> dict[str, tuple[int, ...]]:
 def _write_arrays(path: Path, rules: list[Rule], weights: _Weights, config: ElmoConfig, notes: "_Notes") -> None:
     """Write the arrays of one rule after the other: a full-size model is never in memory as a whole."""
     shift = config.forget_bias - ADDED_FORGET_BIAS
-    with h5py.File(path, "w") as file:
-        for rule in rules:
-            parameters = {name: weights[name] for name in rule.targets}
-            if shift:
-                parameters = {name: _shifted(name, tensor, shift, notes) for name, tensor in parameters.items()}
-            for name, array in to_original(parameters, [rule]).items():
-                file.create_dataset(name, data=np.ascontiguousarray(array))
+    # HDF5 that cannot write to a file of its own ends the process, and not in order
+    with PatientFile(path, "w+") as raw:
+        with h5py.File(raw, "w") as file:
+            for rule in rules:
+                parameters = {name: weights[name] for name in rule.targets}
+                if shift:
+                    parameters = {name: _shifted(name, tensor, shift, notes) for name, tensor in parameters.items()}
+                for name, array in to_original(parameters, [rule]).items():
+                    file.create_dataset(name, data=np.ascontiguousarray(array))
+                raw.check()
+        raw.check()
 
 
 def _shifted(name: str, tensor: Tensor, shift: float, notes: "_Notes") -> Tensor:

@@ -294,7 +294,7 @@ class _Hdf5Writer:
             import h5py
         except ImportError as error:
             raise ElmoError("An .hdf5 file needs h5py: pip install 'elmo_hf[convert]', or choose .npz.") from error
-        self._raw = _PatientFile(path, "w+")
+        self._raw = PatientFile(path, "w+")
         self._file = h5py.File(self._raw, "w")
         self._string = h5py.string_dtype()
         self._sentence_to_index: dict[str, str] = {}
@@ -320,12 +320,16 @@ class _Hdf5Writer:
             self._raw.check()
 
 
-class _PatientFile(io.FileIO):
-    """A file that keeps its first error until it is asked: told at once, HDF5 fills the screen with complaints."""
+class PatientFile(io.FileIO):
+    """A file for `h5py.File` that keeps its first error until `check` is called.
+
+    Told at once, HDF5 fills the screen with complaints, and may end the process.
+    """
 
     error: OSError | None = None
 
     def write(self, data: Any) -> int:
+        """Write all of the data; after an error, nothing."""
         rest = memoryview(data).cast("B")
         size = len(rest)
         try:
@@ -336,6 +340,7 @@ class _PatientFile(io.FileIO):
         return size
 
     def truncate(self, size: int | None = None) -> int:
+        """Cut or lengthen the file; after an error, do nothing."""
         try:
             return super().truncate(size) if self.error is None else 0
         except OSError as error:
@@ -343,6 +348,7 @@ class _PatientFile(io.FileIO):
             return 0
 
     def check(self) -> None:
+        """Raise the first error that there was."""
         if self.error is not None:
             raise self.error
 
@@ -367,4 +373,4 @@ _WRITERS: dict[str, type[_NpzWriter] | type[_Hdf5Writer] | type[_SafetensorsWrit
 }
 
 
-__all__ = ["Sentence", "VectorFile", "Vectors", "embed", "load", "open_vector_file", "parse_layer"]
+__all__ = ["PatientFile", "Sentence", "VectorFile", "Vectors", "embed", "load", "open_vector_file", "parse_layer"]

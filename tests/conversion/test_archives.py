@@ -286,7 +286,7 @@ def test_a_hostile_tar(hostile: tarfile.TarInfo, message: str, tmp_path: Path) -
 
 
 def test_a_tar_bomb(tmp_path: Path) -> None:
-    archive = tarball(tmp_path, member("bomb.bin"), content=bytes(1 << 25))
+    archive = tarball(tmp_path, *(member(f"bomb{i}.bin") for i in range(3)), content=bytes(1 << 23))
 
     with pytest.raises(ConversionError, match=r"model.tar unpacks to many times its size"):
         read_original([archive.location])
@@ -309,3 +309,36 @@ def test_a_truncated_tar(kept: float, mode: str, tmp_path: Path) -> None:
 
     with pytest.raises(ConversionError, match=r"model.tar is a damaged or truncated tar"):
         extract_tar(archive, tmp_path)
+
+
+@pytest.mark.parametrize(("mode", "place"), [("w:gz", -8), ("w:gz", -1), ("w:bz2", -5)])
+def test_a_tar_whose_checksum_is_wrong(mode: str, place: int, tmp_path: Path) -> None:
+    archive = tarball(tmp_path, member("weights.th"), mode=mode, content=bytes(range(256)) * 256)
+    damaged = bytearray(archive.location.read_bytes())
+    damaged[place] ^= 1
+    archive.location.write_bytes(damaged)
+
+    with pytest.raises(ConversionError, match=r"model.tar is a damaged or truncated tar"):
+        extract_tar(archive, tmp_path)
+
+
+@pytest.mark.parametrize("name", [".hidden", "__MACOSX/x", "weights.th"])
+def test_a_tar_member_that_claims_exabytes(name: str, tmp_path: Path) -> None:
+    info = member(name)
+    info.size = 1 << 62
+    path = tmp_path / "model.tar"
+    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    archive = InputFile("model.tar", Kind.TAR, path)
+
+    with pytest.raises(ConversionError, match=rf"{name}' claims 4,611,686,018,427,387,904 bytes"):
+        extract_tar(archive, tmp_path)
+
+
+def test_a_tar_that_lacks_a_member_is_not_read_for_ever(tmp_path: Path) -> None:
+    info = member(".hidden")
+    info.size = 1 << 23
+    path = tmp_path / "model.tar"
+    path.write_bytes(info.tobuf() + bytes(512))
+
+    with pytest.raises(ConversionError, match=r"model.tar is a damaged or truncated tar"):
+        extract_tar(InputFile("model.tar", Kind.TAR, path), tmp_path)

@@ -4,6 +4,8 @@ Expected arrays are those of the original file; vectors are those of `NumpyBilm`
 """
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -437,3 +439,21 @@ def test_a_format_that_is_not_there(model: Path, tmp_path: Path) -> None:
 def test_no_model(tmp_path: Path) -> None:
     with pytest.raises(ElmoError, match="is not a model folder"):
         export(tmp_path, tmp_path / "exported")
+
+
+def test_a_full_disk_is_one_error_and_no_crash(model: Path, tmp_path: Path) -> None:
+    program = """
+import resource, sys
+from pathlib import Path
+from elmo_hf_conversion import ConversionError, export
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+try:
+    export(sys.argv[1], Path(sys.argv[2]))
+except ConversionError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program, model, tmp_path / "out"], capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "out cannot be written (File too large)" in done.stdout
+    assert not any(path.name.endswith("partial") or path.name == "out" for path in tmp_path.iterdir())
