@@ -1,10 +1,12 @@
 """Read the tensors of a file that `torch.save` wrote, as data: nothing in it is run."""
 
+import io
+import pickletools
 import re
 import warnings
 import zipfile
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -19,6 +21,20 @@ FORBIDDEN = re.compile(r"GLOBAL (\S+)")
 #: Entries in the zip of a state dict: one a tensor, and some beside them. The full-size ELMo has 40 tensors.
 MAX_MEMBERS = 10_000
 MAX_NAME = 1000
+
+#: Some 25 instructions and 300 bytes of a pickle describe a tensor.
+MAX_INSTRUCTIONS = 200_000
+MAX_PICKLE = 1 << 24
+MAX_DEPTH = 20
+
+#: What torch.load would call, and no state dict needs: a few bytes of a pickle make them fill the memory.
+REFUSED_CALLS = ("builtins bytearray", "builtins set", "collections Counter")
+
+#: The pickles before the numbers in the older format: magic number, version, system, tensors, keys of the storages.
+PICKLES = 5
+
+CHUNK = 1 << 20
+CONTAINERS = (pickletools.pylist, pickletools.pydict, pickletools.pyset)
 
 
 def load_tensors(file: InputFile) -> dict[str, torch.Tensor]:
@@ -36,7 +52,10 @@ def load_tensors(file: InputFile) -> dict[str, torch.Tensor]:
     """
     if file.kind is Kind.TORCH:
         _check_archive(file)
-    elif file.kind is not Kind.PICKLE:
+    elif file.kind is Kind.PICKLE:
+        with file.location.open("rb") as opened:
+            _check_pickles(opened, PICKLES, file)
+    else:
         raise ConversionError(f"{file.name} ({file.kind.value}) is no PyTorch file. Get the file again.")
     content = _load(file)
     if not isinstance(content, dict):
@@ -69,23 +88,96 @@ def arrays_of(tensors: dict[str, torch.Tensor], file: InputFile) -> dict[str, Or
 
 
 def _check_archive(file: InputFile) -> None:
-    """Refuse what `torch.save` never writes and `torch.load` would inflate: compressed members."""
+    """Refuse what `torch.save` never writes and `torch.load` would take: compressed members, and damaged ones."""
+    size = file.location.stat().st_size
     try:
         with zipfile.ZipFile(file.location) as opened:
             members = opened.infolist()
+            if (
+                len(members) > MAX_MEMBERS
+                or any(member.compress_type != zipfile.ZIP_STORED for member in members)
+                or sum(member.file_size for member in members) > size
+                # behind something else, torch.load would look for the members elsewhere than zipfile does
+                or all(member.header_offset for member in members)
+            ):
+                raise ConversionError(f"{file.name} is not packed as torch.save does, in full. Get the original file.")
+            for member in members:
+                # at the end of a member, its checksum is compared
+                with opened.open(member) as content:
+                    while content.read(CHUNK):
+                        pass
+                # torch.load finds the name in any case
+                if member.filename.lower().endswith("data.pkl"):
+                    with opened.open(member) as content:
+                        _check_pickles(content, 1, file)
+    except ConversionError:
+        raise
     except (zipfile.BadZipFile, ValueError, EOFError) as error:
+        reason = printable(str(error))
         raise ConversionError(
-            f"{file.name} is a damaged or truncated PyTorch file ({error}). Download it again."
+            f"{file.name} is a damaged or truncated PyTorch file ({reason}). Download it again."
         ) from error
-    except NotImplementedError as error:
-        raise ConversionError(f"{file.name} is no PyTorch file as torch.save writes it ({error}).") from error
-    size = file.location.stat().st_size
-    if (
-        len(members) > MAX_MEMBERS
-        or any(member.compress_type != zipfile.ZIP_STORED for member in members)
-        or sum(member.file_size for member in members) > size
-    ):
-        raise ConversionError(f"{file.name} is not packed as torch.save does, in full. Get the original file.")
+    # an encrypted member is a RuntimeError, an unknown feature a NotImplementedError, which is one
+    except RuntimeError as error:
+        reason = printable(str(error))
+        raise ConversionError(f"{file.name} is no PyTorch file as torch.save writes it ({reason}).") from error
+
+
+def _check_pickles(opened: IO[bytes], pickles: int, file: InputFile) -> None:
+    """Refuse pickles that hang `torch.load` or crash it, without running them."""
+    stream = io.BytesIO(opened.read(MAX_PICKLE))
+    instructions = 0
+    try:
+        for _ in range(pickles):
+            # a pickle alone is torch.load's to refuse
+            if stream.tell() == stream.getbuffer().nbytes:
+                break
+            instructions = _check_pickle(stream, instructions, file)
+    except ConversionError:
+        raise
+    # ValueError of pickletools, IndexError of the stack, KeyError of the memo
+    except (ValueError, LookupError) as error:
+        reason = type(error).__name__
+        raise ConversionError(f"{file.name} is a damaged PyTorch file ({reason}). Download it again.") from error
+
+
+def _check_pickle(stream: IO[bytes], instructions: int, file: InputFile) -> int:
+    """Follow how deep tuples are nested.
+
+    `torch.save` fetches only names, classes and tensors from the memo. A tuple of a tuple that is fetched twice, and
+    so on, takes forever to hash as a key; one nested without end overflows the stack of the process. Lists and
+    dictionaries cannot be hashed, thus end a nest.
+
+    Returns:
+        The instructions so far, with those of this pickle.
+    """
+    # of each object, how many tuples are within each other: 1 for other containers, 0 for the rest, None for a mark
+    stack: list[int | None] = []
+    memo: dict[Any, int | None] = {}
+    for operation, argument, _ in pickletools.genops(stream):
+        instructions += 1
+        if instructions > MAX_INSTRUCTIONS:
+            raise ConversionError(f"{file.name} is a pickle of too many instructions. Get the original file.")
+        if operation.name == "GLOBAL" and argument in REFUSED_CALLS:
+            raise ConversionError(f"{file.name} is a pickle of more than tensors ({argument}). Get the original file.")
+        if operation.name in ("BINPUT", "LONG_BINPUT"):
+            memo[argument] = stack[-1]
+            continue
+        if operation.name in ("BINGET", "LONG_BINGET") and memo[argument]:
+            raise ConversionError(f"{file.name} is a pickle that repeats what it holds. Get the original file.")
+        depth = 0
+        for kind in reversed(operation.stack_before):
+            # what a mark began is as many objects as there are
+            while kind is pickletools.stackslice and stack[-1] is not None:
+                depth = max(depth, stack.pop() or 0)
+            if kind is not pickletools.stackslice:
+                depth = max(depth, stack.pop() or 0)
+        for kind in operation.stack_after:
+            pushed = depth + 1 if kind is pickletools.pytuple else int(kind in CONTAINERS)
+            if pushed > MAX_DEPTH:
+                raise ConversionError(f"{file.name} is a pickle nested too deep. Get the original file.")
+            stack.append(None if kind is pickletools.markobject else pushed)
+    return instructions
 
 
 def _load(file: InputFile) -> Any:

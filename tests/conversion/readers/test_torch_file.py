@@ -4,6 +4,7 @@ import io
 import os
 import pickle
 import re
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,14 @@ def test_a_compressed_file(tmp_path: Path) -> None:
         read(path)
 
 
+def test_a_file_behind_another(tmp_path: Path) -> None:
+    path = save(tmp_path / "encoder.pkl", STATE)
+    path.write_bytes(2 * path.read_bytes())
+
+    with pytest.raises(ConversionError, match=r"encoder.pkl is not packed as torch.save does"):
+        read(path)
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "a list": ([torch.ones(1)], "encoder.pkl holds a list, not tensors by name"),
     "a repeated number": ({"w": torch.ones(1).expand(1000, 1000)}, r"array w \(1000, 1000\) claims more numbers"),
@@ -152,3 +161,53 @@ def test_a_zip_of_zeros(tmp_path: Path) -> None:
 
     with pytest.raises(ConversionError, match=r"encoder.pkl is a damaged or truncated PyTorch file"):
         read(tmp_path / "encoder.pkl")
+
+
+def test_a_damaged_number(tmp_path: Path) -> None:
+    path = save(tmp_path / "encoder.pkl", {"weight": torch.full((100,), 1.5)})
+    content = path.read_bytes()
+    path.write_bytes(content.replace(struct.pack("<f", 1.5), struct.pack("<f", 2.5), 1))
+
+    with pytest.raises(ConversionError, match=r"encoder.pkl is a damaged or truncated PyTorch file \(Bad CRC-32"):
+        read(path)
+
+
+def doubling(levels: int) -> bytes:
+    """A dictionary whose key is a tuple of twice the tuple before, and so on."""
+    tuples = (b"h%ch%c\x86q%c" % (level - 1, level - 1, level) for level in range(1, levels))
+    return b"}K\x01q\0" + b"".join(tuples) + b"K\x01s."
+
+
+HOSTILE = {
+    "doubled tuples": (doubling(60), "repeats what it holds"),
+    "lists within lists": (b"]" * 10_000_000 + b".", "of too many instructions"),
+    "a list of many instructions": (b"]" * 100_000 + b"a" * 99_999 + b".", "of too many instructions"),
+    "a few bytes that fill the memory": (b"cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "of more than tensors"),
+    "a deep key": (b"})" + b"\x85" * 190_000 + b"K\x01s.", "nested too deep"),
+    "a deep key in marks": (b"}" + b"(" * 60_000 + b"t" * 60_000 + b"K\x01s.", "nested too deep"),
+}
+
+
+@pytest.mark.parametrize("new_format", [True, False])
+@pytest.mark.parametrize(("content", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_a_pickle_without_end(content: bytes, message: str, new_format: bool, tmp_path: Path) -> None:
+    original = save(tmp_path / "original", {}, new_format=new_format)
+    path = tmp_path / "encoder.pkl"
+    if new_format:
+        with zipfile.ZipFile(original) as old, zipfile.ZipFile(path, "w") as new:
+            for member in old.infolist():
+                name = member.filename
+                new.writestr(name, b"\x80\x02" + content if name.endswith("data.pkl") else old.read(member))
+    else:
+        empty = pickle.dumps({}, protocol=2)
+        path.write_bytes(original.read_bytes().replace(empty, b"\x80\x02" + content))
+
+    with pytest.raises(ConversionError, match=f"^encoder.pkl is a pickle.* {message}.*$"):
+        read(path)
+
+
+@pytest.mark.parametrize("new_format", [True, False])
+def test_as_many_tensors_as_a_model_has_and_more(new_format: bool, tmp_path: Path) -> None:
+    content = {f"layer.{i}": torch.nn.Parameter(torch.ones(2, 2)) for i in range(3000)}
+
+    assert len(read(save(tmp_path / "encoder.pkl", content, new_format=new_format))) == 3000
