@@ -21,6 +21,13 @@ from .readers.refused import SPLIT_PART
 
 logger = logging.getLogger(__name__)
 
+#: What the system says where a file cannot be written whole.
+NO_ROOM = {
+    errno.ENOSPC: "The disk is full",
+    errno.EDQUOT: "Your share of the disk is full",
+    errno.EFBIG: "A file would be larger than the system lets you write",
+}
+
 #: A folder with more files than this is not the folder of one model.
 MAX_FILES = 1000
 
@@ -193,9 +200,10 @@ def naming_files() -> Iterator[None]:
 
 def _as_conversion_error(error: OSError) -> ConversionError:
     name = error.filename or "a source"
-    if error.errno == errno.ENOSPC:
+    if error.errno in NO_ROOM:
         return ConversionError(
-            f"The disk is full ({tempfile.gettempdir()} or the download cache). Make room, or set TMPDIR elsewhere."
+            f"{NO_ROOM[error.errno]} ({tempfile.gettempdir()} or the download cache). "
+            "Make room, or set TMPDIR elsewhere."
         )
     if isinstance(error, PermissionError):
         return ConversionError(f"{name} cannot be read: permission denied. Change its permissions.")

@@ -176,7 +176,7 @@ def _log_left(checkpoint: OriginalCheckpoint) -> None:
         shown = ", ".join(names) + (", ..." if len(checkpoint.left) > 3 else "")
         logger.warning(
             "%s: %d arrays are no part of the biLM and are left (all are listed in %s): %s",
-            checkpoint.weights_name,
+            checkpoint.left_name or checkpoint.weights_name,
             len(checkpoint.left),
             PROVENANCE,
             shown,

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -220,6 +221,8 @@ def _add_embed(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _convert(options: argparse.Namespace) -> int:
+    if options.json and not options.list and (options.sources or options.output is not None):
+        options.wrong_usage("--json is for --list")
     if options.list or options.json:
         return _list_releases(options)
     if not options.sources or options.output is None:
@@ -227,13 +230,14 @@ def _convert(options: argparse.Namespace) -> int:
     from elmo_hf_conversion import convert
 
     _silence_libraries()
-    config = convert(
-        options.sources,
-        options.output,
-        mix=options.mix,
-        language=options.language,
-        progress=sys.stderr is not None and sys.stderr.isatty(),
-    )
+    with _notes_held_back():
+        config = convert(
+            options.sources,
+            options.output,
+            mix=options.mix,
+            language=options.language,
+            progress=sys.stderr is not None and sys.stderr.isatty(),
+        )
     size = sum(path.stat().st_size for path in options.output.iterdir())
     print(f"Converted to {options.output} ({readable_size(size)}):")
     print(f"    {describe_layers(config)}, vectors {config.hidden_size} wide")
@@ -294,7 +298,8 @@ def _verify(options: argparse.Namespace) -> int:
     sentences = None
     if options.sentences is not None:
         sentences = [line.split() for line in _read_lines(str(options.sentences))]
-    differences = verify(options.model, options.sources, sentences)
+    with _notes_held_back():
+        differences = verify(options.model, options.sources, sentences)
     print("layer  state   max |difference|  max |value|  tolerance")
     for difference in differences:
         state = "passed" if difference.with_state else "fresh"
@@ -385,12 +390,43 @@ def _read_lines(name: str) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
+class _HeldBack(logging.Handler):
+    """Keeps notes; but that a download is tried again is news while one waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.notes: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "elmo_hf_conversion.download":
+            self.show(record)
+        else:
+            self.notes.append(record)
+
+    def show(self, record: logging.LogRecord) -> None:
+        if sys.stderr is not None:
+            print(_printable(record.getMessage()), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _notes_held_back() -> Iterator[None]:
+    """Show the converter's notes when all is well; an error stands alone, as one line."""
+    logger, held = logging.getLogger("elmo_hf_conversion"), _HeldBack()
+    logger.addHandler(held)
+    try:
+        yield
+    finally:
+        logger.removeHandler(held)
+    for record in held.notes:
+        held.show(record)
+
+
 def _silence_libraries() -> None:
     """Keep the output to what this command says."""
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
 

@@ -127,6 +127,7 @@ def test_version(capsys: Captured) -> None:
         ["convert", "weights.hdf5"],
         ["convert", "--output", "model"],
         ["convert"],
+        ["convert", "source", "--output", "model", "--json"],
         ["export", "model"],
         ["embed", "--text", "a"],
         ["embed", "--model", "m"],
@@ -466,8 +467,30 @@ def test_a_foreign_name_is_escaped_in_error_and_warning(original: Path, tmp_path
 
     assert process.returncode == 1
     assert "red" in process.stderr
-    assert len(process.stderr.splitlines()) == 2
+    # the error alone, without the notes on the options
+    assert len(process.stderr.splitlines()) == 1
     assert "\x1b" not in process.stderr
+
+    shutil.copy(original / "weights.hdf5", tmp_path / "original")
+    process = run("convert", tmp_path / "original", "--output", tmp_path / "model")
+
+    assert process.returncode == 0
+    assert re.fullmatch(r"options\.json: options kept, but not used: [^\n]*red[^\n]*\n", process.stderr)
+    assert "\x1b" not in process.stderr
+
+
+def test_that_a_download_is_tried_again_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        logging.get_logger("elmo_hf_conversion.download").warning("%s. Trying again.", "\x1b[31mred")
+        logging.get_logger("elmo_hf_conversion.config").warning("a note")
+        raise elmo_hf.ElmoError("no such luck")
+
+    monkeypatch.setattr("elmo_hf_conversion.convert", fail)
+
+    assert main(["convert", "https://x.invalid/y", "--output", str(tmp_path / "model")]) == 1
+    assert capsys.readouterr().err == "\\x1b[31mred. Trying again.\nelmo-hf: error: no such luck\n"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]"])

@@ -4,21 +4,35 @@ A new format is a module with `recognises` and `read`, and a line in `READERS`; 
 its line in `refused.REFUSALS` goes.
 """
 
+import logging
 from contextlib import ExitStack
 
 from . import allennlp_archive, bilm_hdf5, many_langs, tensorflow_checkpoint
-from .base import Choice, ConversionError, InputFile, OriginalCheckpoint, Reader, describe, without_choice
+from .base import (
+    Choice,
+    ConversionError,
+    InputFile,
+    OriginalCheckpoint,
+    Reader,
+    SelectionError,
+    describe,
+    without_choice,
+)
 from .refused import REFUSALS
 
 
-#: Asked in this order; the first that recognises the files reads them.
+logger = logging.getLogger(__name__)
+
+#: All are asked; the one that recognises the files reads them.
 READERS = (
     Reader(many_langs.FORMAT, many_langs.recognises, without_choice(many_langs.read)),
-    # before HDF5, as AllenNLP's archives may hold the HDF5 file that their training began with
     Reader(allennlp_archive.FORMAT, allennlp_archive.recognises, allennlp_archive.read),
     Reader(bilm_hdf5.FORMAT, bilm_hdf5.recognises, without_choice(bilm_hdf5.read)),
     Reader(tensorflow_checkpoint.FORMAT, tensorflow_checkpoint.recognises, without_choice(tensorflow_checkpoint.read)),
 )
+
+#: The folder of AllenNLP's archives for files that the training began with, such as the HDF5 weights.
+BEGAN_WITH = "fta"
 
 
 def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> OriginalCheckpoint:
@@ -33,11 +47,13 @@ def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> 
         The checkpoint.
 
     Raises:
-        ConversionError: If nothing here is a model, or the reader finds it damaged.
+        ConversionError: If nothing here is a model, or models of several formats are, or the reader finds it damaged.
     """
-    for reader in READERS:
-        if reader.recognises(files):
-            return reader.read(files, resources, choice)
+    found = {reader.format: weights for reader in READERS if (weights := reader.recognises(files))}
+    if found:
+        chosen = _chosen(found)
+        reader = next(reader for reader in READERS if reader.format == chosen)
+        return reader.read(files, resources, choice)
     for refusal in REFUSALS:
         culprit = refusal.culprit(files)
         if culprit is not None:
@@ -46,6 +62,28 @@ def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> 
         f"No weights of a known format among {describe(files) or 'no files'}. "
         "Give the HDF5 weights and the options, a folder or a .zip with both."
     )
+
+
+def _chosen(found: dict[str, list[InputFile]]) -> str:
+    """The format to be read, of those whose weights are here."""
+    dumps = found.get(bilm_hdf5.FORMAT, [])
+    if found.keys() == {allennlp_archive.FORMAT, bilm_hdf5.FORMAT} and all(map(_began_with, dumps)):
+        return allennlp_archive.FORMAT
+    if found.keys() == {bilm_hdf5.FORMAT, tensorflow_checkpoint.FORMAT}:
+        # bilm-tf's last step, `dump_weights`, usually leaves its file in the folder of the training
+        checkpoint = found[tensorflow_checkpoint.FORMAT][0]
+        logger.warning(
+            "%s is converted, as a dump of %s. If it is none, name the files of one.", dumps[0].name, checkpoint.name
+        )
+        return bilm_hdf5.FORMAT
+    if len(found) > 1:
+        names = ", ".join(f"{weights[0].name} ({name})" for name, weights in found.items())
+        raise SelectionError(f"Models of {len(found)} formats: {names}. Name the files of one model.")
+    return next(iter(found))
+
+
+def _began_with(file: InputFile) -> bool:
+    return BEGAN_WITH in file.name.split("/")[:-1]
 
 
 __all__ = ["READERS", "read_files"]

@@ -75,9 +75,9 @@ class Elmo:
         return names
 
 
-def recognises(files: list[InputFile]) -> bool:
-    """Whether one of the files is of PyTorch and has an ELMo's table of characters."""
-    return any(_is_weights(file) for file in files)
+def recognises(files: list[InputFile]) -> list[InputFile]:
+    """The files that are of PyTorch and have an ELMo's table of characters."""
+    return [file for file in files if _is_weights(file)]
 
 
 def read(files: list[InputFile], resources: ExitStack, choice: Choice) -> OriginalCheckpoint:
@@ -252,8 +252,8 @@ def _described(elmo: Elmo, mix: int | None) -> dict[str, Any]:
 def _warn_of_layer_norm(config: InputFile) -> None:
     try:
         values = read_options(config.location, name=config.name)
-    except ConversionError as error:
-        logger.warning("%s", error)
+    except ConversionError:
+        logger.warning("%s cannot be read; only whether do_layer_norm is true would be read there.", config.name)
         return
     if _says(values, "do_layer_norm", MAX_DEPTH):
         logger.warning(

@@ -114,6 +114,7 @@ class OriginalCheckpoint:
         characters: The number of each character, where the model does not read bytes.
         characters_name: How messages call the file of the characters.
         left: Names of what the files hold beside the model, such as a softmax, and what is not read.
+        left_name: How messages call the file of what is left, where it is not that of the arrays.
         chosen: What was taken of several models in one file, for the provenance.
         resources: Open files and temporary folders.
     """
@@ -129,6 +130,7 @@ class OriginalCheckpoint:
     characters: Mapping[str, int] | None = None
     characters_name: str | None = None
     left: tuple[str, ...] = ()
+    left_name: str | None = None
     chosen: Mapping[str, Any] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack, repr=False)
 
@@ -178,12 +180,12 @@ class Reader:
 
     Attributes:
         format: Its name, as the provenance keeps it.
-        recognises: Whether these files hold a checkpoint of this format, by their content.
+        recognises: Those of the files that hold weights of this format, by their content; none if it is another.
         read: Reads it; gets the files, the stack on which to leave what must stay open, and what the user chose.
     """
 
     format: str
-    recognises: Callable[[list[InputFile]], bool]
+    recognises: Callable[[list[InputFile]], list[InputFile]]
     read: Callable[[list[InputFile], ExitStack, Choice], OriginalCheckpoint]
 
 

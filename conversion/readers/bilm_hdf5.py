@@ -72,9 +72,11 @@ def content_of(file: InputFile) -> Content:
     return Content.VECTORS if names and flat else Content.OTHER
 
 
-def recognises(files: list[InputFile]) -> bool:
-    """Whether one of the files is HDF5 with weights, be it damaged."""
-    return any(file.kind is Kind.HDF5 and content_of(file) in (Content.WEIGHTS, Content.UNREADABLE) for file in files)
+def recognises(files: list[InputFile]) -> list[InputFile]:
+    """The files that are HDF5 with weights, be it damaged."""
+    return [
+        file for file in files if file.kind is Kind.HDF5 and content_of(file) in (Content.WEIGHTS, Content.UNREADABLE)
+    ]
 
 
 def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
@@ -124,7 +126,7 @@ def find_parts(files: list[InputFile]) -> tuple[InputFile, InputFile, InputFile 
 
 
 def _is_weights(file: InputFile) -> bool:
-    return recognises([file])
+    return bool(recognises([file]))
 
 
 def _open(path: Path, name: str) -> h5py.File:

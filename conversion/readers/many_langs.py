@@ -62,9 +62,9 @@ MAX_LINES = 500_000
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
-def recognises(files: list[InputFile]) -> bool:
-    """Whether one of the files has the name of a state dict of this format; it has no other mark."""
-    return any(file.basename in WEIGHTS for file in files)
+def recognises(files: list[InputFile]) -> list[InputFile]:
+    """The files that have the name of a state dict of this format; it has no other mark."""
+    return [file for file in files if file.basename in WEIGHTS]
 
 
 def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
@@ -100,7 +100,12 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         tensors = load_tensors(part)
         resources.callback(tensors.clear)
         arrays |= arrays_of(tensors, part)
-    words = None if word_file is None else rows_of(read_dictionary(word_file), word_file.name)
+    words = None
+    if word_file is not None:
+        words = rows_of(read_dictionary(word_file, arrays.get("word_emb_layer.embedding.weight")), word_file.name)
+    characters = MARKS
+    if char_file is not None:
+        characters = read_dictionary(char_file, arrays.get("char_emb_layer.embedding.weight"))
     return OriginalCheckpoint(
         format=FORMAT,
         options={"arguments": arguments, "configuration": configuration},
@@ -110,9 +115,10 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         sources=source_files([file for file in used if file is not None]),
         vocabulary=words,
         vocabulary_name=None if word_file is None else word_file.name,
-        characters=MARKS if char_file is None else read_dictionary(char_file),
+        characters=characters,
         characters_name=None if char_file is None else char_file.name,
         left=() if classifier is None else tuple(sorted(load_tensors(classifier))),
+        left_name=None if classifier is None else classifier.name,
         resources=resources,
     )
 
@@ -140,11 +146,13 @@ def _configuration(arguments: dict[str, Any], files: list[InputFile]) -> InputFi
     name = re.split(r"[/\\]", path)[-1].lower()
     found = _named(name, files) if name != "config.json" else None
     if found is None and name != RELEASED_NAME:
-        logger.warning("%s is not among the files: going by %s of the releases.", name, RELEASED_NAME)
+        found = _named(RELEASED_NAME, files)
+        instead = found.name if found is not None else f"{RELEASED_NAME} of the releases"
+        logger.warning("%s is not among the files: going by %s.", name, instead)
     return found
 
 
-def read_dictionary(file: InputFile) -> dict[str, int]:
+def read_dictionary(file: InputFile, table: OriginalArray | None = None) -> dict[str, int]:
     """Read a `.dic`, a key and its number a line, as the original does.
 
     It splits lines at every character that Unicode calls a line boundary, and strips them, so that a key of white
@@ -152,12 +160,13 @@ def read_dictionary(file: InputFile) -> dict[str, int]:
 
     Args:
         file: In UTF-8.
+        table: What the numbers are rows of, where the model has it.
 
     Returns:
         The number of each key.
 
     Raises:
-        ConversionError: If it is damaged or no dictionary.
+        ConversionError: If it is damaged or no dictionary, or has fewer numbers than the table has rows.
     """
     if file.location.stat().st_size > MAX_BYTES:
         raise ConversionError(f"{file.name} has more than {MAX_BYTES:,} bytes: this is no dictionary.")
@@ -170,6 +179,8 @@ def read_dictionary(file: InputFile) -> dict[str, int]:
     if sum(map(text.count, LINE_ENDS)) > MAX_LINES:
         raise ConversionError(f"{file.name} has more than {MAX_LINES:,} lines: this is no dictionary.")
     numbers: dict[str, int] = {}
+    # of keys that another overwrites, too
+    highest = -1
     # what is left of a line that was split at its key, a line boundary, is blank, and the original stops there
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     for line in lines:
@@ -178,11 +189,18 @@ def read_dictionary(file: InputFile) -> dict[str, int]:
         if len(entry) > 2 or not number.isdecimal() or len(number) > 9:
             raise ConversionError(f"{file.name}: {line!r:.80} is no word and number. Get the file again.")
         numbers[key] = int(number)
+        highest = max(highest, numbers[key])
     beyond = next((key for key, number in numbers.items() if number >= len(lines)), None)
     if beyond is not None:
         raise ConversionError(
             f"{file.name}: {beyond!r:.80} has the number {numbers[beyond]:,}, but there are {len(lines):,} lines. "
             "Get the file again."
+        )
+    # the training gave each row a number; more numbers than rows are refused with the sizes of the model
+    if table is not None and table.shape[:1] > (highest + 1,):
+        raise ConversionError(
+            f"{file.name} goes up to number {highest}, but the table that it is for has {table.shape[0]} rows. "
+            "Give the dictionary of this model."
         )
     return numbers
 

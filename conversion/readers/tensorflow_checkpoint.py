@@ -34,9 +34,9 @@ MAX_STATE_BYTES = 1 << 20
 STEP = re.compile(r"-(\d{1,18})$")
 
 
-def recognises(files: list[InputFile]) -> bool:
-    """Whether one of the files is the index of a checkpoint, or is called so, and none is of TensorFlow Hub."""
-    return bool(_indices(files)) and not any(file.basename in HUB_NAMES for file in files)
+def recognises(files: list[InputFile]) -> list[InputFile]:
+    """The files that are the index of a checkpoint, or are called so; none if one is of TensorFlow Hub."""
+    return [] if any(file.basename in HUB_NAMES for file in files) else _indices(files)
 
 
 def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from elmo_hf import ElmoConfig
 from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.config import elmo_config, word_ids
-from many_langs_format import CHARACTERS, CONFIG_NAME, WORDS, write_dictionary, write_many_langs
+from many_langs_format import CHARACTERS, CONFIG_NAME, MARKS, WORDS, write_dictionary, write_many_langs
 from original_formats import (
     VOCABULARY,
     allennlp_elmo,
@@ -379,15 +380,17 @@ def test_a_model_of_many_langs_that_reads_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "message"),
     [
-        ("char.dic", ("a", "b", "<pad>"), "char.dic lacks <bos>, <eos>, <oov>, <bow>, <eow>"),
+        ("char.dic", [f"{i}" for i in range(19)], "char.dic lacks <bos>, <eos>, <oov>, <pad>, <bow>, <eow>"),
         ("char.dic", (*CHARACTERS, "z"), "char.dic goes up to number 19, but the table .* has 19 rows"),
-        ("word.dic", ("the", "<oov>"), "word.dic lacks <bos>, <eos>"),
+        ("char.dic", MARKS, "char.dic goes up to number 5, but the table .* has 19 rows"),
+        ("word.dic", ("the", "<oov>", *WORDS[3:], "a"), "word.dic lacks <bos>, <eos>"),
+        ("word.dic", WORDS[:-1], "word.dic goes up to number 9, but the table .* has 11 rows"),
         ("word.dic", (*WORDS, "z"), "word.dic goes up to number 11, but the table .* has 11 rows"),
         ("char.dic", None, "cnn_tiny.json calls for characters, char_dim 5, and there is no char.dic"),
         ("word.dic", None, "the model reads words, and there is no word.dic"),
     ],
 )
-def test_a_dictionary_of_another_model(name: str, keys: tuple[str, ...] | None, message: str, tmp_path: Path) -> None:
+def test_a_dictionary_of_another_model(name: str, keys: Sequence[str] | None, message: str, tmp_path: Path) -> None:
     folder = write_many_langs(tmp_path)
     (folder / name).unlink()
     if keys is not None:

@@ -2,14 +2,24 @@
 
 import errno
 import os
+import re
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.sources import gather
-from original_formats import write_bilm_hdf5
+from many_langs_format import write_many_langs
+from original_formats import (
+    allennlp_elmo,
+    read_bilm_hdf5,
+    tensorflow_variables,
+    write_allennlp_archive,
+    write_bilm_hdf5,
+    write_tensorflow_checkpoint,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -96,6 +106,7 @@ def test_links_of_other_kinds(scheme: str) -> None:
 ERRORS = {
     "permission": (PermissionError(errno.EACCES, "Permission denied", "a/weights.hdf5"), "a/weights.hdf5 .* denied"),
     "full-disk": (OSError(errno.ENOSPC, "No space left on device"), "The disk is full .* TMPDIR"),
+    "limit": (OSError(errno.EFBIG, "File too large"), "A file would be larger than .* TMPDIR"),
     "other": (OSError(errno.EIO, "Input/output error", "a"), r"a cannot be read \(Input/output error\)"),
 }
 
@@ -161,3 +172,44 @@ def test_links_in_a_folder_stay_in_it(tmp_path: Path, caplog: pytest.LogCaptureF
 
     assert "vocab.txt is a link that leads out of its folder" in caplog.text
     assert "vocab2.txt is a link that leads nowhere" in caplog.text
+
+
+# models of several formats
+
+
+def test_models_of_two_formats_in_a_folder(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path / "char")
+    write_many_langs(tmp_path / "en")
+
+    message = "Models of 2 formats: en/encoder.pkl (many-langs), char/weights.hdf5 (bilm-hdf5). Name the files of one"
+    with pytest.raises(ConversionError, match=re.escape(message)):
+        read_original([tmp_path])
+
+
+def test_hdf5_beside_a_model_of_allennlp_is_another_model(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path / "char")
+    archive = write_allennlp_archive(tmp_path / "model.tar.gz", allennlp_elmo(tmp_path / "before"))
+
+    with pytest.raises(ConversionError, match=r"2 formats: model\.tar\.gz/weights\.th .*, weights\.hdf5 "):
+        read_original([archive, weights, options])
+
+
+def test_the_hdf5_that_a_training_began_with_is_part_of_its_unpacked_archive(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path / "fta")
+    torch.save(allennlp_elmo(tmp_path / "before"), tmp_path / "weights.th")
+    (tmp_path / "before/weights.hdf5").unlink()
+    (tmp_path / "before/options.json").unlink()
+
+    with read_original([tmp_path]) as checkpoint:
+        assert checkpoint.format == "allennlp-torch"
+
+
+def test_a_dump_in_the_folder_of_its_training_is_taken_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    weights, _ = write_bilm_hdf5(tmp_path, n_characters=261)
+    write_tensorflow_checkpoint(tmp_path, tensorflow_variables(read_bilm_hdf5(weights)))
+
+    with read_original([tmp_path]) as checkpoint:
+        assert checkpoint.format == "bilm-hdf5"
+    assert "weights.hdf5 is converted, as a dump of model.ckpt-7.index. If it is none, name" in caplog.text

@@ -90,6 +90,7 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
 def test_the_softmax_is_left(tmp_path: Path) -> None:
     with read_original([write_many_langs(tmp_path, classifier=True)]) as checkpoint:
         assert checkpoint.left == ("column_emb.weight",)
+        assert checkpoint.left_name == "classifier.pkl"
 
 
 # the configuration
@@ -126,6 +127,18 @@ def test_a_configuration_of_another_name_that_is_missing_is_reported(
         pass
 
     assert f"{CONFIG_NAME} is not among the files: going by cnn_50_100_512" in caplog.text
+    assert "of the releases" in caplog.text
+
+
+def test_instead_of_a_configuration_that_is_missing_the_one_that_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_many_langs(tmp_path)
+    (folder / CONFIG_NAME).rename(folder / "cnn_50_100_512_4096_sample.json")
+
+    with read_original([folder]) as checkpoint:
+        assert checkpoint.options["configuration"]["token_embedder"]["char_dim"] == 5
+    assert "of the releases" not in caplog.text
 
 
 def test_the_configuration_of_the_releases() -> None:
