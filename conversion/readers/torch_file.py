@@ -30,6 +30,10 @@ MAX_DEPTH = 20
 #: What torch.load would call, and no state dict needs: a few bytes of a pickle make them fill the memory.
 REFUSED_CALLS = ("builtins bytearray", "builtins set", "collections Counter")
 
+#: The class of a state dict and of each tensor's hooks, and what stands for it while a pickle is followed.
+DICTIONARY = "collections OrderedDict"
+CLASS = -1
+
 #: The pickles before the numbers in the older format: magic number, version, system, tensors, keys of the storages.
 PICKLES = 5
 
@@ -151,7 +155,8 @@ def _check_pickle(stream: IO[bytes], instructions: int, file: InputFile) -> int:
     Returns:
         The instructions so far, with those of this pickle.
     """
-    # of each object, how many tuples are within each other: 1 for other containers, 0 for the rest, None for a mark
+    # of each object, how many tuples are within each other: 1 for other containers, 0 for the rest, None for a mark,
+    # and CLASS for the class of dictionaries, which could copy one again and again
     stack: list[int | None] = []
     memo: dict[Any, int | None] = {}
     for operation, argument, _ in pickletools.genops(stream):
@@ -163,8 +168,9 @@ def _check_pickle(stream: IO[bytes], instructions: int, file: InputFile) -> int:
         if operation.name in ("BINPUT", "LONG_BINPUT"):
             memo[argument] = stack[-1]
             continue
-        if operation.name in ("BINGET", "LONG_BINGET") and memo[argument]:
+        if operation.name in ("BINGET", "LONG_BINGET") and (memo[argument] or 0) > 0:
             raise ConversionError(f"{file.name} is a pickle that repeats what it holds. Get the original file.")
+        makes_dictionary = operation.name == "REDUCE" and stack[-2] == CLASS
         depth = 0
         for kind in reversed(operation.stack_before):
             # what a mark began is as many objects as there are
@@ -173,7 +179,11 @@ def _check_pickle(stream: IO[bytes], instructions: int, file: InputFile) -> int:
             if kind is not pickletools.stackslice:
                 depth = max(depth, stack.pop() or 0)
         for kind in operation.stack_after:
-            pushed = depth + 1 if kind is pickletools.pytuple else int(kind in CONTAINERS)
+            pushed = depth + 1 if kind is pickletools.pytuple else int(kind in CONTAINERS or makes_dictionary)
+            if operation.name == "GLOBAL" and argument == DICTIONARY:
+                pushed = CLASS
+            elif operation.name in ("BINGET", "LONG_BINGET"):
+                pushed = memo[argument] or 0
             if pushed > MAX_DEPTH:
                 raise ConversionError(f"{file.name} is a pickle nested too deep. Get the original file.")
             stack.append(None if kind is pickletools.markobject else pushed)

@@ -180,6 +180,10 @@ def doubling(levels: int) -> bytes:
 
 HOSTILE = {
     "doubled tuples": (doubling(60), "repeats what it holds"),
+    "copies of a dictionary": (
+        b"]ccollections\nOrderedDict\nq\x00)Rq\x01(K\x01K\x02ua" + b"h\x00h\x01\x85Ra" * 1000 + b".",
+        "repeats what it holds",
+    ),
     "lists within lists": (b"]" * 10_000_000 + b".", "of too many instructions"),
     "a list of many instructions": (b"]" * 100_000 + b"a" * 99_999 + b".", "of too many instructions"),
     "a few bytes that fill the memory": (b"cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "of more than tensors"),
