@@ -38,7 +38,8 @@ LIMITS = {
     "forget_bias": (-1e6, 1e6),
     "hidden_dropout_prob": (0, 1),
     "classifier_dropout": (0, 1),
-    "initializer_range": (0, 1e6),
+    "initializer_factor": (0, 1e6),
+    "num_negative_samples": (0, 1 << 28),
 }
 
 # non-linearities that commute with the maximum over a word's characters
@@ -72,11 +73,15 @@ class ElmoConfig(PreTrainedConfig):
         use_skip_connections: Add the input of each biLSTM layer from the second on to its output.
         hidden_dropout_prob: Dropout on the input of each biLSTM layer, in training.
         classifier_dropout: Dropout on the vectors that a task head reads, in training.
-        initializer_range: Standard deviation of newly initialised matrices.
+        initializer_factor: Factor on all initial weights, which are those of bilm-tf.
+        num_negative_samples: Words that the softmax of the language model samples for each batch in training, in place
+            of the whole vocabulary; bilm-tf took 8,192. 0 takes all words. Evaluation always does.
+        tie_word_embeddings: The softmax is the table of word embeddings, in a model that reads words.
         use_cache: Return the recurrent state, to be passed on to the next call.
         pad_token_id: Word id at padding.
         bos_token_id: Word id of `<S>`.
         eos_token_id: Word id of `</S>`.
+        unk_token_id: Word id of `<UNK>`, as which a model that reads words reads a mask.
 
     Raises:
         ValueError: If a field has the wrong type, or the sizes do not make a model.
@@ -112,11 +117,14 @@ class ElmoConfig(PreTrainedConfig):
     use_skip_connections: bool = True
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.5
-    initializer_range: float = 0.02
+    initializer_factor: float | int = 1.0
+    num_negative_samples: int = 0
+    tie_word_embeddings: bool = False
     use_cache: bool = False
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
+    unk_token_id: int | None = 3
 
     def __post_init__(self, **kwargs: Any) -> None:
         # as JSON gives them back, so that a configuration equals its saved copy
@@ -149,6 +157,11 @@ class ElmoConfig(PreTrainedConfig):
             raise ValueError("`pad_token_id` is None: a model with word embeddings knows padding by it, 0 as a rule.")
         if self.hidden_act not in MONOTONIC:
             raise ValueError(f"`hidden_act` is {self.hidden_act!r}; it can be one of {', '.join(MONOTONIC)}.")
+        if self.tie_word_embeddings and self.word_embedding_dim != self.hidden_size // 2:
+            raise ValueError(
+                f"`tie_word_embeddings` is True, so that `word_embedding_dim`, {self.word_embedding_dim}, must be the "
+                f"width of one direction, {self.hidden_size // 2}."
+            )
         if self.char_embedding_dim:
             self._validate_filters()
 

@@ -15,12 +15,14 @@
 
 Read it beside the paper: `ElmoTokenEncoder` spells each word by its characters, `ElmoBiLstmLayer` is one layer of the
 bidirectional language model (section 3.1), `ElmoScalarMix` is equation 1, and `ElmoModel` joins them.
+`ElmoForPreTraining` is the language model with its softmax, as section 3.1 trains it.
 
 Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `S` characters of a word, `K` ids of a
 word (itself, its characters, or both), `N` words of the batch without padding, `P` width of one direction, `H = 2 * P`
-width of a vector, `C` width of the cell, `L` biLSTM layers.
+width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vocabulary.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +31,7 @@ import torch
 from torch import nn
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import ModelOutput, TokenClassifierOutput
+from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, TokenClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
@@ -37,7 +39,8 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_elmo import ElmoConfig
 from .recurrence_elmo import LstmWeights, Packing, pack_words, recurrence
-from .token_layer_elmo import ElmoTokenEncoder, check_integers
+from .softmax_elmo import ElmoSoftmax, log_uniform
+from .token_layer_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
 
 
 # one layer's recurrent state: hidden [B, 2, P] and cell [B, 2, C]
@@ -47,6 +50,8 @@ LayerState = tuple[torch.Tensor, torch.Tensor]
 AUTO_MAP = {
     "AutoConfig": "configuration_elmo.ElmoConfig",
     "AutoModel": "modeling_elmo.ElmoModel",
+    "AutoModelForMaskedLM": "modeling_elmo.ElmoForMaskedLM",
+    "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
     "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
 }
 
@@ -72,6 +77,46 @@ class ElmoTokenClassifierOutput(TokenClassifierOutput):
     """The loss, logits `[B, T, labels]` and hidden states of any token classifier, and the `state` of `ElmoModel`."""
 
     state: tuple[LayerState, ...] | None = None
+
+
+@dataclass
+class ElmoForPreTrainingOutput(ModelOutput):
+    """What `ElmoForPreTraining` returns; the losses with `labels`, the logits without.
+
+    Attributes:
+        loss: The mean of `forward_loss` and `backward_loss`.
+        forward_loss: The mean loss of the predicted words of the forward language model, in nats.
+        backward_loss: The same of the backward one.
+        forward_losses: `[B, T]`, of each forward prediction, at the word it was made from; 0 where none was made.
+        backward_losses: `[B, T]`, the same of the backward predictions.
+        forward_logits: `[B, T, V]`, scores of the word after each word.
+        backward_logits: `[B, T, V]`, scores of the word before each word.
+        state: As of `ElmoModel`.
+        hidden_states: As of `ElmoModel`.
+    """
+
+    loss: torch.Tensor | None = None
+    forward_loss: torch.Tensor | None = None
+    backward_loss: torch.Tensor | None = None
+    forward_losses: torch.Tensor | None = None
+    backward_losses: torch.Tensor | None = None
+    forward_logits: torch.Tensor | None = None
+    backward_logits: torch.Tensor | None = None
+    state: tuple[LayerState, ...] | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+
+
+@dataclass
+class ElmoMaskedLMOutput(MaskedLMOutput):
+    """The loss, logits `[B, T, V]` and hidden states of any masked language model, and what the logits are made of.
+
+    Attributes:
+        forward_logits: `[B, T, V]`, log probabilities of each word by those left of it.
+        backward_logits: `[B, T, V]`, log probabilities of each word by those right of it.
+    """
+
+    forward_logits: torch.Tensor | None = None
+    backward_logits: torch.Tensor | None = None
 
 
 class ElmoBiLstmLayer(GradientCheckpointingLayer):
@@ -192,13 +237,31 @@ class ElmoPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if isinstance(module, ElmoScalarMix):
+        # as in bilm-tf; here go only modules that hold parameters of their own
+        factor = self.config.initializer_factor
+        if isinstance(module, nn.Embedding):
+            init.uniform_(module.weight, -factor, factor)
+            init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, nn.Conv1d):
+            init.uniform_(module.weight, -0.05 * factor, 0.05 * factor)
+        elif isinstance(module, nn.Linear):
+            init.normal_(module.weight, std=factor / math.sqrt(module.in_features))
+            if isinstance(module, ElmoHighwayGate):
+                # at first most of the features pass as they are
+                init.constant_(module.bias, -2 * factor)
+        elif isinstance(module, ElmoBiLstmLayer):
+            _, width, gates = module.recurrent_weight.shape
+            # Glorot and Bengio 2010, of the matrix that input and state share in TensorFlow
+            bound = factor * math.sqrt(6 / (2 * width + gates))
+            init.uniform_(module.recurrent_weight, -bound, bound)
+            for linear in module.input_projections:
+                init.uniform_(linear.get_parameter("weight"), -bound, bound)
+            if module.output_weight is not None:
+                bound = factor * math.sqrt(6 / (width + gates // 4))
+                init.uniform_(module.output_weight, -bound, bound)
+        elif isinstance(module, ElmoScalarMix):
             init.zeros_(module.weights)
             init.ones_(module.gamma)
-        elif isinstance(module, ElmoBiLstmLayer):
-            init.normal_(module.recurrent_weight, std=self.config.initializer_range)
-            if module.output_weight is not None:
-                init.normal_(module.output_weight, std=self.config.initializer_range)
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Give the word vocabulary another size; see `PreTrainedModel.resize_token_embeddings`.
@@ -210,6 +273,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
             return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         self.config.vocab_size = new_num_tokens or self.config.vocab_size
         self.config.validate_architecture()
+        softmax = self.get_output_embeddings()
+        if isinstance(softmax, ElmoSoftmax):
+            softmax.replace(self._get_resized_lm_head(softmax, self.config.vocab_size))
         embeddings = self.get_input_embeddings()
         # the parent's signature says Embedding where its get_input_embeddings says Module
         return embeddings  # type: ignore[return-value]
@@ -255,11 +321,13 @@ class ElmoModel(ElmoPreTrainedModel):
         """Embed sentences. A sentence's vectors depend on nothing but the sentence, and on `state` if given.
 
         Args:
-            input_ids: `[B, T]`, word ids; read by models with word embeddings only.
+            input_ids: `[B, T]`, word ids; read by models with word embeddings only. `[B, 2, T]` gives each direction
+                words of its own, both in the order of the text, with padding at the same places: what bilm-tf
+                trains on, whose backward direction never reads `<S>` and its forward one never `</S>`.
             attention_mask: `[B, T]`, 1 at words, 0 at padding, wherever it is; by default the words are found by
                 their ids. A row of `char_ids` that is all 0 is never a word.
-            char_ids: `[B, T, S]`, character ids with `S = config.max_characters_per_token`, as the tokenizer makes
-                them; read by models with character embeddings.
+            char_ids: `[B, T, S]` or `[B, 2, T, S]`, character ids with `S = config.max_characters_per_token`, as the
+                tokenizer makes them; read by models with character embeddings.
             state: What an earlier call with `use_cache=True` returned for as many sentences: each sentence then goes
                 on where the one in its row ended, in both directions. By default each begins afresh.
             use_cache: Return the state; by default as the config says.
@@ -273,13 +341,15 @@ class ElmoModel(ElmoPreTrainedModel):
         """
         ids, mask = self.read_ids(input_ids, char_ids, attention_mask)
         starts = self.check_state(state, len(mask))
-        # [N]
-        words = mask.flatten().nonzero().squeeze(1)
-        # [N, P]
-        encoded = self.token_encoder(ids.flatten(0, 1)[words])
-        token_layer = encoded.new_zeros(mask.numel(), encoded.shape[1]).index_copy(0, words, encoded)
-        # [B, T, H]: both directions read the same token layer
-        hidden_states = token_layer.repeat(1, 2).reshape(*mask.shape, self.config.hidden_size)
+        # [B, ways, T]: one row of words for both directions, or one for each
+        places = mask[:, None].expand(ids.shape[:3])
+        # [N], or [2 * N]
+        words = places.flatten().nonzero().squeeze(1)
+        encoded = self.token_encoder(ids.flatten(0, 2)[words])
+        token_layer = encoded.new_zeros(places.numel(), encoded.shape[1]).index_copy(0, words, encoded)
+        # [B, T, 2, P] -> [B, T, H]
+        halves = token_layer.reshape(*places.shape, -1).transpose(1, 2)
+        hidden_states = halves.expand(-1, -1, 2, -1).reshape(*mask.shape, self.config.hidden_size)
         layers, states = [hidden_states], []
         packing = pack_words(mask)
         for layer, start in zip(self.layers, starts, strict=True):
@@ -310,29 +380,266 @@ class ElmoModel(ElmoPreTrainedModel):
     def read_ids(
         self, input_ids: torch.Tensor | None, char_ids: torch.Tensor | None, attention_mask: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Take the ids that this model reads, `[B, T, K]`, and find the words among them, `[B, T]`."""
+        """Take the ids that this model reads, `[B, ways, T, K]`, and find the words among them, `[B, T]`."""
         columns, masks = [], []
         if self.token_encoder.word_embeddings is not None:
             if input_ids is None:
                 raise ValueError("This model reads word ids: pass `input_ids`, as its tokenizer returns them.")
-            columns.append(check_integers("input_ids", input_ids)[:, :, None])
+            columns.append(check_integers("input_ids", input_ids)[..., None])
             masks.append(input_ids != self.config.pad_token_id)
         if self.token_encoder.char_embeddings is not None:
             width = self.config.max_characters_per_token
             if char_ids is None:
                 raise ValueError("This model reads characters: pass `char_ids`, as its tokenizer returns them.")
-            if char_ids.ndim != 3 or char_ids.shape[-1] != width:
+            if char_ids.ndim not in (3, 4) or char_ids.shape[-1] != width:
                 raise ValueError(
                     f"`char_ids` is {tuple(char_ids.shape)} but this model reads (sentences, words, {width}): use the "
                     f"tokenizer saved with it, or one with max_characters_per_token={width}."
                 )
             columns.append(check_integers("char_ids", char_ids))
-            masks.append((char_ids != 0).any(dim=2))
+            masks.append((char_ids != 0).any(dim=-1))
+        # a third axis holds the words of each direction
+        if {tuple(mask.shape[1:-1]) for mask in masks} == {(2,)}:
+            masks = [mask[:, way] for mask in masks for way in range(2)]
+        else:
+            columns = [column[:, None] for column in columns]
         if attention_mask is not None:
             masks.append(attention_mask != 0)
-        if len({mask.shape for mask in masks}) > 1:
+        if len({mask.shape for mask in masks}) > 1 or masks[0].ndim != 2:
             raise ValueError(f"The inputs differ in sentences and words: {[tuple(mask.shape) for mask in masks]}.")
-        return torch.cat(columns, dim=2), torch.stack(masks).all(dim=0)
+        return torch.cat(columns, dim=3), torch.stack(masks).all(dim=0)
+
+
+class ElmoForPreTraining(ElmoPreTrainedModel):
+    """The bidirectional language model with its softmax, which both directions share (section 3.1)."""
+
+    _tied_weights_keys = {"softmax.weight": "elmo.token_encoder.word_embeddings.weight"}
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__(config)
+        self.elmo = ElmoModel(config)
+        # the mix is trained by tasks
+        self.elmo.scalar_mix.requires_grad_(False)
+        # bilm-tf trains with dropout before and after each layer
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.softmax = ElmoSoftmax(config)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """Return the softmax, whose rows are the words of the vocabulary."""
+        return self.softmax
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Give the softmax other weights, of another number of words perhaps."""
+        self.softmax.replace(new_embeddings)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        state: tuple[LayerState, ...] | None = None,
+        labels: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> ElmoForPreTrainingOutput:
+        """Predict the next word from each word and those before it, and the previous one from it and those after.
+
+        Args:
+            input_ids: As for `ElmoModel`, and so are `attention_mask`, `char_ids`, `state` and `use_cache`.
+            attention_mask: See `input_ids`.
+            char_ids: See `input_ids`.
+            state: See `input_ids`.
+            labels: `[B, T]`, the ids of the words themselves, -100 for one that is not to be predicted, as padding
+                is; or `[B, 2, T]`, the word that each state of the forward direction, then of the backward direction
+                is to predict, -100 for none.
+            use_cache: See `input_ids`.
+            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
+                of labels over which the loss is averaged.
+
+        Returns:
+            With `labels` the losses, over a sample of the vocabulary in training if the configuration says so, else
+            over all of it; without, the logits.
+
+        Raises:
+            ValueError: As `ElmoModel`; or if the labels have another shape, or are not words of the vocabulary.
+        """
+        num_items = kwargs.get("num_items_in_batch")
+        wanted = kwargs.pop("output_hidden_states", None)
+        outputs = self.elmo(
+            input_ids,
+            attention_mask=attention_mask,
+            char_ids=char_ids,
+            state=state,
+            use_cache=use_cache,
+            output_hidden_states=True,
+            **{**kwargs, "return_dict": True},
+        )
+        # [2, B, T, P]: what each direction knows after each word
+        states = torch.stack(self.dropout(outputs.hidden_states[-1]).chunk(2, dim=2))
+        result = ElmoForPreTrainingOutput(state=outputs.state)
+        result.hidden_states = select_layers(
+            outputs.hidden_states, self.config.output_hidden_states if wanted is None else wanted
+        )
+        if labels is None:
+            result.forward_logits, result.backward_logits = self.softmax(states)
+            return result
+        targets = self.read_targets(labels, attention_mask, states.shape[1:3])
+        predicted = targets != -100
+        # [2], at least 1
+        counts = predicted.sum(dim=(1, 2)).clamp(min=1)
+        share = 0.5 / counts
+        if num_items is not None:
+            # of labels `[B, T]` each is predicted twice
+            share = torch.ones_like(share) / (num_items * (4 - labels.ndim))
+        # [N]
+        scales = share[:, None, None].expand(targets.shape)[predicted]
+        result.loss, losses = self.softmax(states[predicted], targets[predicted], scales)
+        spread = losses.new_zeros(targets.shape).masked_scatter(predicted, losses)
+        result.forward_losses, result.backward_losses = spread
+        result.forward_loss, result.backward_loss = spread.sum(dim=(1, 2)) / counts
+        return result
+
+    def read_targets(
+        self, labels: torch.Tensor, attention_mask: torch.Tensor | None, shape: torch.Size
+    ) -> torch.Tensor:
+        """Find what each direction predicts at each word, `[2, B, T]`, -100 for nothing."""
+        labels = check_integers("labels", labels)
+        if labels.shape == (shape[0], 2, shape[1]):
+            targets = labels.transpose(0, 1)
+        elif labels.shape == shape:
+            targets = neighbours(labels, attention_mask)
+        else:
+            raise ValueError(
+                f"`labels` is {tuple(labels.shape)} where the batch is {tuple(shape)}: pass the word ids of the batch."
+            )
+        wrong = targets[(targets != -100) & ((targets < 1) | (targets >= self.config.vocab_size))]
+        if len(wrong):
+            raise ValueError(
+                f"`labels` has {int(wrong[0])} but the vocabulary of this model has the words 1 to "
+                f"{self.config.vocab_size - 1}: use the tokenizer saved with it, and -100 at padding."
+            )
+        return targets
+
+
+def select_layers(layers: tuple[torch.Tensor, ...], wanted: bool | list[int] | None) -> tuple[Any, ...] | None:
+    """Show the layers that `output_hidden_states` asks for: all, none, or those of some indices."""
+    if not isinstance(wanted, list):
+        return layers if wanted else None
+    kept = {index % len(layers) for index in wanted}
+    return tuple(layer if index in kept else None for index, layer in enumerate(layers))
+
+
+def neighbours(labels: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """For each word of `[B, T]`, the label of the next and of the previous word, `[2, B, T]`; -100 if there is none.
+
+    Padding, wherever it is, is passed over.
+    """
+    words = torch.ones_like(labels, dtype=torch.bool) if attention_mask is None else attention_mask != 0
+    targets = labels.new_full((2, *labels.shape), -100)
+    # [N], [N]
+    sentence, place = words.nonzero(as_tuple=True)
+    together = sentence[1:] == sentence[:-1]
+    sentence, earlier, later = sentence[1:][together], place[:-1][together], place[1:][together]
+    targets[0, sentence, earlier] = labels[sentence, later]
+    targets[1, sentence, later] = labels[sentence, earlier]
+    return targets
+
+
+class ElmoForMaskedLM(ElmoPreTrainedModel):
+    """Each word from the forward direction left of it and the backward direction right of it.
+
+    Neither has read the word, whatever it is: it need not be masked.
+    """
+
+    _tied_weights_keys = {"softmax.weight": "elmo.token_encoder.word_embeddings.weight"}
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__(config)
+        self.elmo = ElmoModel(config)
+        # the mix is trained by tasks
+        self.elmo.scalar_mix.requires_grad_(False)
+        self.softmax = ElmoSoftmax(config)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """Return the softmax, whose rows are the words of the vocabulary."""
+        return self.softmax
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Give the softmax other weights, of another number of words perhaps."""
+        self.softmax.replace(new_embeddings)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> ElmoMaskedLMOutput:
+        """Score the words of the vocabulary at the place of each word.
+
+        Args:
+            input_ids: As for `ElmoModel`, and so are `attention_mask` and `char_ids`.
+            attention_mask: See `input_ids`.
+            char_ids: See `input_ids`.
+            labels: `[B, T]`, the word of each place; -100 where the loss takes none.
+            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
+                of labels over which the loss is averaged.
+
+        Returns:
+            `logits`: the sum of the log probabilities that the two directions give each word, less the logarithm of
+            the word's own, which both contain (Bayes' rule, if left and right are independent given the word).
+            That is the log-uniform one, as the vocabulary is in descending frequency. The lowest number for padding.
+            With `labels`, their mean cross-entropy.
+
+        Raises:
+            ValueError: As `ElmoModel`.
+        """
+        # CODEPATH: bilm-tf models trained without a character encoder have no row for a mask behind the words
+        if self.config.word_embedding_dim and input_ids is not None:
+            input_ids = input_ids.masked_fill(input_ids >= self.config.vocab_size, self.config.unk_token_id or 0)
+        wanted = kwargs.pop("output_hidden_states", None)
+        outputs = self.elmo(
+            input_ids,
+            attention_mask=attention_mask,
+            char_ids=char_ids,
+            output_hidden_states=True,
+            **{**kwargs, "return_dict": True},
+        )
+        top = outputs.hidden_states[-1]
+        # [2, B, T]: where each word's left and right neighbour is, -100 where there is none
+        places = torch.arange(top.shape[1], device=top.device).expand(top.shape[:2])
+        right, left = neighbours(places, attention_mask)
+        scores = []
+        for half, place in zip(top.chunk(2, dim=2), (left, right), strict=True):
+            # [B, T, P]
+            context = half.take_along_dim(place.clamp(min=0)[:, :, None], dim=1)
+            log_probabilities = self.softmax(context).log_softmax(dim=2)
+            # without a neighbour every word is as likely as any other
+            scores.append(log_probabilities.masked_fill((place < 0)[:, :, None], 0))
+        words = self.config.vocab_size - 1
+        # [V], padding first
+        prior = nn.functional.pad(log_uniform(torch.arange(words, device=top.device), words).to(top), (1, 0))
+        # with one neighbour there is nothing to take out
+        both = (left >= 0) & (right >= 0)
+        logits = scores[0] + scores[1] - both[:, :, None] * prior
+        logits[..., 0] = torch.finfo(logits.dtype).min
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, self.config.vocab_size, **kwargs)
+        return ElmoMaskedLMOutput(
+            loss=loss,
+            logits=logits,
+            forward_logits=scores[0],
+            backward_logits=scores[1],
+            hidden_states=select_layers(
+                outputs.hidden_states, self.config.output_hidden_states if wanted is None else wanted
+            ),
+        )
 
 
 class ElmoForTokenClassification(ElmoPreTrainedModel):
@@ -392,4 +699,4 @@ class ElmoForTokenClassification(ElmoPreTrainedModel):
         )
 
 
-__all__ = ["ElmoForTokenClassification", "ElmoModel", "ElmoPreTrainedModel"]
+__all__ = ["ElmoForMaskedLM", "ElmoForPreTraining", "ElmoForTokenClassification", "ElmoModel", "ElmoPreTrainedModel"]

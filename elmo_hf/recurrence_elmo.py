@@ -17,11 +17,13 @@ Shape notation: `B` sentences, `T` words, `N` words of the batch without padding
 `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its first word, 1 from its last.
 """
 
+import itertools
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 
 # Products of fewer rows take other paths in the common CPU libraries, which add up in another order. With a few rows
@@ -143,31 +145,152 @@ def packed_recurrence(
     inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Run both directions of all running sentences in one product a step; arguments and result as in `recurrence`."""
-    alive = state[0].shape[1]
-    # [2, rows, P], [2, rows, C]
-    hidden, cell = (nn.functional.pad(part, (0, 0, 0, max(FEWEST_ROWS_IN_STEP - alive, 0))) for part in state)
-    outputs, ended, start = [], [], 0
-    for running in steps:
-        if running < alive:
-            # the shortest sentences come last, and keep the state they ended with
-            ended.append((hidden[:, running:alive], cell[:, running:alive]))
-            alive = running
-        rows = max(running, FEWEST_ROWS_IN_STEP)
-        # [2, rows, 4 * C]
-        gates = torch.baddbmm(inputs[:, start : start + rows], hidden[:, :rows], weights.recurrent)
+    outputs, hidden, cell = PackedRecurrence.apply(
+        inputs,
+        *state,
+        weights.recurrent,
+        weights.output,
+        steps,
+        weights.cell_clip,
+        weights.projection_clip,
+        torch.is_grad_enabled(),
+    )
+    return outputs, (hidden, cell)
+
+
+class PackedRecurrence(torch.autograd.Function):
+    """All steps of a layer, with a backward pass by hand.
+
+    Backwards, only what each step needs from the next one is computed step by step. The factors of the non-linearities
+    and the gradients of the weights are computed for all words at once.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: torch.Tensor,
+        hidden: torch.Tensor,
+        cell: torch.Tensor,
+        recurrent: torch.Tensor,
+        output: torch.Tensor | None,
+        steps: list[int],
+        cell_clip: float | None,
+        projection_clip: float | None,
+        training: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the hidden states `[2, N, P]`, and the state after each sentence's last word."""
+        training = training and any(ctx.needs_input_grad)
+        with torch.autocast(inputs.device.type, enabled=False):
+            # the products of mixed precision are those of the inputs
+            recurrent_used = recurrent.to(inputs.dtype)
+            output_used = None if output is None else output.to(inputs.dtype)
+            alive, start = hidden.shape[1], 0
+            width, size = cell.shape[2], sum(steps)
+            first_hidden, first_cell = hidden, cell
+            # [2, rows, P], [2, rows, C]
+            hidden, cell = (
+                nn.functional.pad(part, (0, 0, 0, max(FEWEST_ROWS_IN_STEP - alive, 0))) for part in (hidden, cell)
+            )
+            # [2, N, 4 * C] and [2, N, C], each with the rows that fill up a step
+            room = inputs.shape[1] if training else 0
+            gates_kept, cells_kept = inputs.new_empty(2, room, 4 * width), inputs.new_empty(2, room, width)
+            outputs, ended = [], []
+            for running in steps:
+                if running < alive:
+                    # the shortest sentences come last, and keep the state they ended with
+                    ended.append((hidden[:, running:alive], cell[:, running:alive]))
+                    alive = running
+                rows = max(running, FEWEST_ROWS_IN_STEP)
+                # [2, rows, 4 * C]
+                words = slice(start, start + rows)
+                gates = torch.baddbmm(inputs[:, words], hidden[:, :rows], recurrent_used)
+                i, f, g, o = gates.chunk(4, dim=2)
+                for gate in (i, f, o):
+                    gate.sigmoid_()
+                g.tanh_()
+                # [2, rows, C]
+                cell = clip(f * cell[:, :rows] + i * g, cell_clip)
+                hidden = o * cell.tanh()
+                if output_used is not None:
+                    # [2, rows, P]
+                    hidden = clip(torch.bmm(hidden, output_used), projection_clip)
+                if training:
+                    gates_kept[:, words], cells_kept[:, words] = gates, cell
+                outputs.append(hidden[:, :running])
+                start += running
+            ended.append((hidden[:, :alive], cell[:, :alive]))
+            hiddens, cells = zip(*reversed(ended), strict=True)
+            packed = torch.cat(outputs, dim=1) if outputs else hidden[:, :0]
+        if training:
+            ctx.save_for_backward(
+                gates_kept[:, :size], cells_kept[:, :size], packed, first_hidden, first_cell, recurrent, output
+            )
+            ctx.steps, ctx.clips, ctx.spare = steps, (cell_clip, projection_clip), inputs.shape[1] - size
+        return packed, torch.cat(hiddens, dim=1), torch.cat(cells, dim=1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, outputs_slope: torch.Tensor, hidden_slope: torch.Tensor, cell_slope: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradients of `inputs`, the state and the weights."""
+        gates, cells, outputs, first_hidden, first_cell, recurrent, output = ctx.saved_tensors
+        cell_clip, projection_clip = ctx.clips
+        starts = list(itertools.accumulate(ctx.steps, initial=0))
         i, f, g, o = gates.chunk(4, dim=2)
-        # [2, rows, C]
-        cell = clip(f.sigmoid() * cell[:, :rows] + i.sigmoid() * g.tanh(), weights.cell_clip)
-        hidden = o.sigmoid() * cell.tanh()
-        if weights.output is not None:
-            # [2, rows, P]
-            hidden = clip(torch.bmm(hidden, weights.output), weights.projection_clip)
-        outputs.append(hidden[:, :running])
-        start += running
-    ended.append((hidden[:, :alive], cell[:, :alive]))
-    hiddens, cells = zip(*reversed(ended), strict=True)
-    packed = torch.cat(outputs, dim=1) if outputs else hidden[:, :0]
-    return packed, (torch.cat(hiddens, dim=1), torch.cat(cells, dim=1))
+        before = _before(first_cell, cells, ctx.steps), _before(first_hidden, outputs, ctx.steps)
+        squashed = cells.tanh()
+        # [2, N, 4, C]: from the slope of the cell to those of i, f and g, and from the slope of o * tanh(cell) to o's
+        factors = torch.stack(
+            [g * i * (1 - i), before[0] * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], dim=2
+        )
+        # from the slope of o * tanh(cell) to the cell's, and from the cell's to that of the cell before
+        to_cell, to_before = o * (1 - squashed * squashed), f
+        if cell_clip is not None:
+            # nothing flows back into what was clipped
+            inside = cells.abs() < cell_clip
+            factors[:, :, :3] *= inside[:, :, None]
+            to_before = f * inside
+        kept = None
+        if output is not None and projection_clip is not None:
+            kept = outputs.abs() < projection_clip
+        slopes = torch.empty_like(factors)
+        outputs_slope = outputs_slope.clone()
+        # [2, B, P] and [2, B, C]: what flows back from the step after, or from the state at a sentence's end
+        hidden_slope, cell_slope = hidden_slope.to(outputs, copy=True), cell_slope.to(cells, copy=True)
+        back = recurrent.to(outputs).transpose(1, 2)
+        narrow = None if output is None else output.to(outputs).transpose(1, 2)
+        for start, running in zip(reversed(starts[:-1]), reversed(ctx.steps), strict=True):
+            words = slice(start, start + running)
+            # [2, n, P], kept for the gradient of the output weights
+            hidden = outputs_slope[:, words]
+            hidden += hidden_slope[:, :running]
+            if kept is not None:
+                hidden *= kept[:, words]
+            # [2, n, C]
+            middle = hidden if narrow is None else torch.bmm(hidden, narrow)
+            cell = cell_slope[:, :running]
+            cell += middle * to_cell[:, words]
+            torch.mul(factors[:, words, :3], cell[:, :, None], out=slopes[:, words, :3])
+            torch.mul(factors[:, words, 3], middle, out=slopes[:, words, 3])
+            cell *= to_before[:, words]
+            # [2, n, P]
+            hidden_slope[:, :running] = torch.bmm(slopes[:, words].flatten(2), back)
+        slopes = slopes.flatten(2)
+        recurrent_slope = torch.bmm(before[1].transpose(1, 2), slopes).to(recurrent.dtype)
+        output_slope = None
+        if output is not None:
+            output_slope = torch.bmm((o * squashed).transpose(1, 2), outputs_slope).to(output.dtype)
+        inputs_slope = nn.functional.pad(slopes, (0, 0, 0, ctx.spare))
+        state_slopes = hidden_slope.to(first_hidden.dtype), cell_slope.to(first_cell.dtype)
+        return inputs_slope, *state_slopes, recurrent_slope, output_slope, None, None, None, None
+
+
+def _before(first: torch.Tensor, later: torch.Tensor, steps: list[int]) -> torch.Tensor:
+    """What each packed word started from, `[2, N, width]`: the state `first`, then what the step before left."""
+    starts = itertools.accumulate(steps, initial=0)
+    earlier = [later[:, start : start + running] for start, running in zip(starts, steps[1:], strict=False)]
+    return torch.cat([first[:, : max(steps[:1], default=0)].to(later), *earlier], dim=1)
 
 
 def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:

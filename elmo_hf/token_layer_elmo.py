@@ -29,13 +29,17 @@ from .recurrence_elmo import fill_up
 WORDS_PER_CONVOLUTION = 256
 
 
+class ElmoHighwayGate(nn.Linear):
+    """The gate of a highway layer: a linear map whose bias is initialised otherwise than that of others."""
+
+
 class ElmoHighway(nn.Module):
     """One highway layer (Srivastava et al. 2015): the gate says how much of the transformed input replaces it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.transform = nn.Linear(width, width)
-        self.gate = nn.Linear(width, width)
+        self.gate = ElmoHighwayGate(width, width)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Map `[D, F]` to `[D, F]`."""
@@ -151,4 +155,4 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return distinct, which
 
 
-__all__ = ["ElmoTokenEncoder", "check_integers", "distinct_rows"]
+__all__ = ["ElmoHighwayGate", "ElmoTokenEncoder", "check_integers", "distinct_rows"]

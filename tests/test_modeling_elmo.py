@@ -309,17 +309,28 @@ def test_the_bilm_of_a_tagger_loads_alone(tmp_path: Path) -> None:
         assert torch.equal(model.state_dict()[name], value), name
 
 
-def test_new_weights_are_initialised() -> None:
-    config = tiny_config(initializer_range=0.02)
+def test_new_weights_are_initialised_as_in_bilm_tf() -> None:
+    config = tiny_config(hidden_size=64, intermediate_size=48)
     torch.manual_seed(0)
 
     model = ElmoModel(config).requires_grad_(False)
 
     assert model.scalar_mix.weights.tolist() == [0, 0, 0]
     assert model.scalar_mix.gamma.tolist() == [1]
+    encoder = model.token_encoder
+    assert encoder.char_embeddings.weight.abs().max() == pytest.approx(1, rel=0.01)
+    assert not encoder.char_embeddings.weight[0].any()
+    for highway in encoder.highways:
+        assert highway.gate.weight.std() == pytest.approx(14**-0.5, rel=0.2)
+        assert (highway.gate.bias == -2).all()
+        assert not highway.transform.bias.any()
     for layer in model.layers:
-        assert layer.recurrent_weight.std() == pytest.approx(0.02, rel=0.1)
         assert not any(projection.bias.any() for projection in layer.input_projections)
+        # Glorot's bounds of TensorFlow's matrices, [P + P, 4 * C] and [C, P]
+        bound = (6 / (2 * 32 + 4 * 48)) ** 0.5
+        for weight in (layer.recurrent_weight, layer.input_projections[0].weight):
+            assert weight.abs().max() == pytest.approx(bound, rel=0.01)
+        assert layer.output_weight.abs().max() == pytest.approx((6 / (48 + 32)) ** 0.5, rel=0.01)
 
 
 def test_the_forget_bias_is_added_to_the_stored_one() -> None:

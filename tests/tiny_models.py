@@ -16,7 +16,6 @@ def tiny_config(**fields: object) -> ElmoConfig:
         "cell_clip": 0.5,
         "projection_clip": 0.3,
         # asymmetric and large: clips fire, and a swapped half cannot hide
-        "initializer_range": 0.4,
     }
     return ElmoConfig(**{**defaults, **fields})
 

@@ -8,11 +8,13 @@ from transformers.testing_utils import torch_device
 from transformers_tests.test_configuration_common import ConfigTester
 from transformers_tests.test_modeling_common import ModelTesterMixin
 
-from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoModel
+from elmo_hf import ElmoConfig, ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel
 
 
 # the mixin looks up here which labels a class wants, and tests no training of a class that is not listed
 modeling_auto.MODEL_MAPPING_NAMES["elmo"] = "ElmoModel"
+modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES["elmo"] = "ElmoForPreTraining"
+modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES["elmo"] = "ElmoForMaskedLM"
 modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES["elmo"] = "ElmoForTokenClassification"
 
 
@@ -62,10 +64,17 @@ class ElmoModelTester:
         return self.get_config(), {name: ids.to(torch_device) for name, ids in inputs.items()}
 
 
+def with_labels(inputs: dict[str, torch.Tensor], model_class: type) -> dict[str, torch.Tensor]:
+    """Add the labels that the mixin leaves to each model's own tests."""
+    if model_class is not ElmoForPreTraining:
+        return inputs
+    return {**inputs, "labels": inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)}
+
+
 class ElmoModelTest(ModelTesterMixin, unittest.TestCase):
     """A model that reads characters, as every released English one does."""
 
-    all_model_classes = (ElmoModel, ElmoForTokenClassification)
+    all_model_classes = (ElmoModel, ElmoForPreTraining, ElmoForMaskedLM, ElmoForTokenClassification)
     has_attentions = False
     # `get_input_embeddings` is the table of characters, whose size is that of a byte and some markers
     test_resize_embeddings = False
@@ -79,12 +88,23 @@ class ElmoModelTest(ModelTesterMixin, unittest.TestCase):
     def test_config(self) -> None:
         self.config_tester.run_common_tests()
 
+    @unittest.skip("a model that reads characters has no table of words that could be tied")
+    def test_tied_weights_keys(self) -> None: ...
+
+    def _prepare_for_class(self, inputs_dict: dict, model_class: type, return_labels: bool = False) -> dict:
+        inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
+        return with_labels(inputs, model_class) if return_labels else inputs
+
 
 class ElmoWordModelTest(ModelTesterMixin, unittest.TestCase):
     """A model that reads word ids only, whose vocabulary can be resized."""
 
-    all_model_classes = (ElmoModel, ElmoForTokenClassification)
+    all_model_classes = (ElmoModel, ElmoForPreTraining, ElmoForMaskedLM, ElmoForTokenClassification)
     has_attentions = False
 
     def setUp(self) -> None:
-        self.model_tester = ElmoModelTester(self, char_embedding_dim=0, word_embedding_dim=6)
+        self.model_tester = ElmoModelTester(self, char_embedding_dim=0, word_embedding_dim=8)
+
+    def _prepare_for_class(self, inputs_dict: dict, model_class: type, return_labels: bool = False) -> dict:
+        inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
+        return with_labels(inputs, model_class) if return_labels else inputs

@@ -1,0 +1,252 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""The softmax of the language model: in chunks over the whole vocabulary, or over a sample of it.
+
+Both directions of ELMo share one (Peters et al. 2018, section 3.1). The sampled one is that of TensorFlow's
+`sampled_softmax_loss`, with which bilm-tf trained: it supposes a vocabulary in order of descending frequency.
+
+Shape notation: `N` predictions, `P` width of one direction, `V` rows of the vocabulary, row 0 standing for padding,
+`M` candidates.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from .configuration_elmo import ElmoConfig
+
+
+# Logits that are there at a time: 16 MB, which stays in a processor's cache; but never so few rows that reading the
+# weights costs more than using them.
+LOGITS_PER_CHUNK, FEWEST_ROWS_PER_CHUNK = 1 << 22, 64
+
+
+class ElmoSoftmax(nn.Linear):
+    """Predict the next word of one direction: a score for each word of the vocabulary, never for padding."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__(config.hidden_size // 2, config.vocab_size)
+        self.num_negative_samples = config.num_negative_samples
+
+    # all that reads the weights is here, where hooks that fetch them from elsewhere see it
+    def forward(  # type: ignore[override]
+        self, hidden: torch.Tensor, targets: torch.Tensor | None = None, scales: torch.Tensor | None = None
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """Score all words, or compute the losses of given ones.
+
+        Args:
+            hidden: `[..., P]`; `[N, P]` with targets.
+            targets: `[N]`, the word that followed.
+            scales: `[N]`, the share of each prediction in the total.
+
+        Returns:
+            Without targets, the logits `[..., V]`, the lowest number for padding. With them, the total
+            `sum(scales * losses)`, through which gradients flow, and the losses `[N]` in nats, without gradient: over
+            a sample of the vocabulary where the configuration asks for one and the module is in training, else over
+            all of it.
+        """
+        if targets is None or scales is None:
+            logits = super().forward(hidden)
+            row = torch.zeros(1, dtype=torch.long, device=logits.device)
+            return logits.index_fill(-1, row, torch.finfo(logits.dtype).min)
+        words = self.out_features - 1
+        if self.training and 0 < self.num_negative_samples < words:
+            negatives, tries = sample_words(self.num_negative_samples, words, hidden.device)
+            return sampled_losses(hidden, self.weight, self.bias, targets, scales, negatives, tries)
+        return full_losses(hidden, self.weight, self.bias, targets, scales)
+
+    def replace(self, linear: nn.Linear) -> None:
+        """Take the weights and bias of another linear map, in place of those here."""
+        self.weight, self.bias, self.out_features = linear.weight, linear.bias, linear.out_features
+
+
+def full_losses(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor, scales: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The cross-entropy of each target among all words; arguments and result as in `ElmoSoftmax.forward`."""
+    target_logits = score(hidden, weight, bias, targets)
+    offsets = bias.index_fill(0, torch.zeros(1, dtype=torch.long, device=bias.device), -math.inf)
+    return ChunkedCrossEntropy.apply(hidden, weight, offsets, target_logits, targets, scales, torch.is_grad_enabled())
+
+
+def score(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Score one word for each state: `[N, P]` and rows `[N]` give `[N]`, in float32 at least."""
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    return (hidden.to(wide) * nn.functional.embedding(rows, weight).to(wide)).sum(dim=1) + bias[rows].to(wide)
+
+
+class ChunkedCrossEntropy(torch.autograd.Function):
+    """The cross-entropy of a target beside other candidates, of which only a chunk of the logits is ever in memory.
+
+    The gradients are computed with the loss, chunk by chunk, so that no logits are kept or computed twice.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        candidates: torch.Tensor,
+        offsets: torch.Tensor,
+        target_logits: torch.Tensor,
+        places: torch.Tensor,
+        scales: torch.Tensor,
+        training: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the losses.
+
+        Args:
+            ctx: Where gradients are kept.
+            hidden: `[N, P]`.
+            candidates: `[M, P]`, rows of the softmax.
+            offsets: `[M]`, added to the candidates' scores.
+            target_logits: `[N]`, the score of each target.
+            places: `[N]`, where among the candidates the target is, so that it is not counted twice; -1 for nowhere.
+            scales: `[N]`, the share of each loss in the total.
+            training: Whether gradients are wanted.
+
+        Returns:
+            The total, through which gradients flow, and the losses `[N]`.
+        """
+        device = hidden.device.type
+        # half precision is for the products only
+        narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else candidates.dtype
+        wide = target_logits.dtype
+        wanted = training and any(ctx.needs_input_grad)
+        rows = max(LOGITS_PER_CHUNK // len(candidates), FEWEST_ROWS_PER_CHUNK)
+        losses = torch.empty_like(target_logits)
+        inputs = (hidden, candidates, offsets, target_logits)
+        slopes = [torch.zeros_like(part, dtype=wide) for part in inputs] if wanted else []
+        with torch.autocast(device, enabled=False):
+            matrix, wide_offsets = candidates.to(narrow), offsets.to(wide)
+            for start in range(0, len(hidden), rows):
+                chunk = slice(start, start + rows)
+                # [n, P]
+                states = hidden[chunk].to(narrow)
+                # [n, M]
+                logits = multiply(wide_offsets, states, matrix.T)
+                there = (places[chunk] >= 0).nonzero().squeeze(1)
+                logits[there, places[chunk][there]] = -math.inf
+                own = target_logits[chunk]
+                highest = torch.maximum(logits.amax(dim=1), own)
+                others = logits.sub_(highest[:, None]).exp_()
+                target = (own - highest).exp()
+                total = others.sum(dim=1) + target
+                losses[chunk] = total.log() + highest - own
+                if not wanted:
+                    continue
+                # the slope of a loss is each candidate's probability, and for the target that minus 1
+                share = scales[chunk].to(wide)
+                slope = others.mul_((share / total)[:, None])
+                slopes[2] += slope.sum(dim=0)
+                slopes[3][chunk] = (target / total - 1) * share
+                slope = slope.to(narrow)
+                slopes[0][chunk] = slope @ matrix
+                slopes[1] = multiply(slopes[1], slope.T, states)
+        ctx.save_for_backward(*slopes)
+        ctx.dtypes = [part.dtype for part in inputs]
+        ctx.mark_non_differentiable(losses)
+        return (losses * scales).sum(), losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Scale the gradients that `forward` computed."""
+        parts = zip(ctx.saved_tensors, ctx.dtypes, ctx.needs_input_grad, strict=False)
+        return (*((part * slope).to(dtype) if wanted else None for part, dtype, wanted in parts), None, None, None)
+
+
+def multiply(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return `added + left @ right` in the precision of `added`, the product in that of its factors."""
+    if added.dtype == left.dtype:
+        return torch.addmm(added, left, right)
+    return (left @ right).to(added.dtype).add_(added)
+
+
+def sample_words(count: int, words: int, device: torch.device) -> tuple[torch.Tensor, int]:
+    """Draw from `words` words, of which number `k` has probability `log((k + 2) / (k + 1)) / log(words + 1)`.
+
+    That is the log-uniform distribution: near the frequencies of a natural language's words in descending order.
+
+    Returns:
+        `count` distinct numbers from 0, and how many were drawn until so many distinct ones were there.
+    """
+    draws = torch.empty(0, dtype=torch.long, device=device)
+    while True:
+        uniform = torch.rand(2 * count + len(draws), dtype=torch.float64, device=device)
+        fresh = (uniform * math.log(words + 1)).exp().long() - 1
+        draws = torch.cat([draws, fresh.clamp_(0, words - 1)])
+        distinct, which = draws.unique(return_inverse=True)
+        if len(distinct) >= count:
+            break
+    times = torch.arange(len(draws), device=device)
+    first = torch.full_like(distinct, len(draws)).scatter_reduce(0, which, times, "amin")
+    earliest = first.argsort()[:count]
+    return distinct[earliest], int(first[earliest[-1]]) + 1
+
+
+def log_uniform(numbers: torch.Tensor, words: int) -> torch.Tensor:
+    """The logarithm of the probability of each of `numbers`, from 0 to `words - 1`, in float64."""
+    numbers = numbers.double()
+    return (((numbers + 2) / (numbers + 1)).log() / math.log(words + 1)).log()
+
+
+def log_expected_count(numbers: torch.Tensor, words: int, tries: int) -> torch.Tensor:
+    """The logarithm of how often each of `numbers` is among the distinct words of `tries` draws, in float64."""
+    return (-torch.expm1(tries * torch.log1p(-log_uniform(numbers, words).exp()))).log()
+
+
+def sampled_losses(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    targets: torch.Tensor,
+    scales: torch.Tensor,
+    negatives: torch.Tensor,
+    tries: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The cross-entropy of each target among itself and the sampled words (Jean et al. 2015).
+
+    The logarithm of the expected count is subtracted from each score, so that the words which are drawn often do not
+    weigh more; a sampled word that is the target is left out.
+
+    Args:
+        hidden: `[N, P]`.
+        weight: `[V, P]`.
+        bias: `[V]`.
+        targets: `[N]`, rows of the vocabulary.
+        scales: `[N]`, the share of each loss in the total.
+        negatives: `[M]`, distinct words, counted from 0 without padding, as `sample_words` returns them.
+        tries: How many draws there were.
+
+    Returns:
+        As `ElmoSoftmax.forward`.
+    """
+    words = len(weight) - 1
+    rows = negatives + 1
+    offsets = bias[rows] - log_expected_count(negatives, words, tries).to(bias)
+    target_logits = score(hidden, weight, bias, targets)
+    target_logits = target_logits - log_expected_count(targets - 1, words, tries).to(target_logits)
+    # [V]
+    places = torch.full((len(weight),), -1, device=rows.device)
+    places[rows] = torch.arange(len(rows), device=rows.device)
+    candidates = nn.functional.embedding(rows, weight)
+    return ChunkedCrossEntropy.apply(
+        hidden, candidates, offsets, target_logits, places[targets], scales, torch.is_grad_enabled()
+    )
+
+
+__all__ = ["ElmoSoftmax", "full_losses", "log_uniform", "sample_words", "sampled_losses"]
