@@ -13,6 +13,8 @@ from elmo_hf.configuration_elmo import ElmoConfig
 
 from .readers.base import ConversionError, OriginalCheckpoint, SelectionError, printable
 from .readers.many_langs import MARKS
+from .readers.tensorflow_checkpoint import SOFTMAX, has_softmax
+from .readers.vocabulary import SPECIAL_WORDS
 
 
 logger = logging.getLogger(__name__)
@@ -29,9 +31,9 @@ MIN_CHARACTER_ROWS = 261
 #: Upper limits that no release comes near; more is a damaged file or an attack on memory.
 MAX_WIDTH = 1 << 16
 MAX_DEPTH = 64
+MAX_SAMPLES = 1 << 28
 
-#: Words that a language model has beside those of its text, in the order in which missing ones are appended.
-SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
+#: What those of `SPECIAL_WORDS` are called there.
 MANY_LANGS_WORDS = ("<bos>", "<eos>", "<oov>")
 
 #: Keys by section. Those of the training program say nothing of the model and are kept in the provenance alone.
@@ -80,7 +82,11 @@ TABLES = {
     "allennlp-torch": ("_elmo_lstm._token_embedder._char_embedding_weights", "_elmo_lstm._word_embedding.weight"),
     "bilm-hdf5": ("char_embed", "embedding"),
     "bilm-tensorflow": ("lm/char_embed", "lm/embedding"),
+    "tensorflow-hub": ("bilm/char_embed", "bilm/embedding"),
 }
+
+#: Those whose table of characters has the row of padding already.
+PADDED = ("allennlp-torch", "tensorflow-hub")
 
 
 def elmo_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
@@ -110,7 +116,7 @@ def allennlp_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
     Clips, skip connections and the length of a word are those of every release, unless there is an options file. The
     forget gate's 1 is part of the bias.
     """
-    options = checkpoint.options or _options_of_shapes(checkpoint)
+    options = checkpoint.options or _allennlp_options(checkpoint)
     config = bilm_config(replace(checkpoint, options=options))
     config.forget_bias = 0.0
     config.always_project = True
@@ -118,8 +124,7 @@ def allennlp_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
     return config
 
 
-def _options_of_shapes(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    """The options that bilm-tf would have written of these tensors."""
+def _allennlp_options(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     encoder, lstm = "_elmo_lstm._token_embedder", "_elmo_lstm._elmo_lstm"
     # [262, d], [number, d, width], [P, C]
     _, depth = _shape(TABLES[checkpoint.format][0], 2, checkpoint)
@@ -128,11 +133,47 @@ def _options_of_shapes(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
         _shape(f"{encoder}.char_conv_{i}.weight", 3, checkpoint)
         for i in range(_count(f"{encoder}.char_conv_{{}}.weight", checkpoint))
     ]
+    return _options_of_shapes(
+        depth=depth,
+        filters=[[width, number] for number, _, width in kernels],
+        n_highway=_count(f"{encoder}._highways._layers.{{}}.weight", checkpoint),
+        cell=cell,
+        projection=projection,
+        n_layers=_count(f"{lstm}.forward_layer_{{}}.state_projection.weight", checkpoint),
+    )
+
+
+def hub_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
+    """Make the configuration of a module of TensorFlow Hub, as for a model that AllenNLP saved."""
+    options = checkpoint.options or _hub_options(checkpoint)
+    return bilm_config(replace(checkpoint, options=options))
+
+
+def _hub_options(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    cell_name = "bilm/RNN_0/RNN/MultiRNNCell/Cell{}/rnn/lstm_cell/projection/kernel"
+    # [262, d], [1, width, d, number], [C, P]
+    _, depth = _shape(TABLES[checkpoint.format][0], 2, checkpoint)
+    cell, projection = _shape(cell_name.format(0), 2, checkpoint)
+    kernels = [_shape(f"bilm/CNN/W_cnn_{i}", 4, checkpoint) for i in range(_count("bilm/CNN/W_cnn_{}", checkpoint))]
+    return _options_of_shapes(
+        depth=depth,
+        filters=[[width, number] for _, width, _, number in kernels],
+        n_highway=_count("bilm/CNN_high_{}/W_carry", checkpoint),
+        cell=cell,
+        projection=projection,
+        n_layers=_count(cell_name, checkpoint),
+    )
+
+
+def _options_of_shapes(
+    *, depth: int, filters: list[list[int]], n_highway: int, cell: int, projection: int, n_layers: int
+) -> dict[str, Any]:
+    """The options that bilm-tf would have written of arrays of these shapes."""
     return {
         "lstm": {
             "cell_clip": RELEASED_CLIP,
             "dim": cell,
-            "n_layers": _count(f"{lstm}.forward_layer_{{}}.state_projection.weight", checkpoint),
+            "n_layers": n_layers,
             "proj_clip": RELEASED_CLIP,
             "projection_dim": projection,
             "use_skip_connections": True,
@@ -140,8 +181,8 @@ def _options_of_shapes(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
         "char_cnn": {
             "activation": "relu",
             "embedding": {"dim": depth},
-            "filters": [[width, number] for number, _, width in kernels],
-            "n_highway": _count(f"{encoder}._highways._layers.{{}}.weight", checkpoint),
+            "filters": filters,
+            "n_highway": n_highway,
         },
     }
 
@@ -187,10 +228,24 @@ def bilm_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
     else:
         fields |= _words(projection, checkpoint)
     fields |= _vocabulary(checkpoint)
+    if has_softmax(checkpoint.arrays):
+        fields |= _softmax(options, checkpoint)
     unknown = _unknown_options(checkpoint, checkpoint.options, MODEL_KEYS)
     if unknown:
         fields["original_options"] = unknown
     return ElmoConfig(**fields)
+
+
+def _softmax(options: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """The softmax is a table of its own, or that of the words (`share_embedding_softmax`)."""
+    sampled = options.flag("sample_softmax", default=True)
+    return {
+        "tie_word_embeddings": SOFTMAX[0] not in checkpoint.arrays
+        and TABLES[checkpoint.format][1] in checkpoint.arrays,
+        "num_negative_samples": options.whole("n_negative_samples_batch", low=0, high=MAX_SAMPLES, default=0)
+        if sampled
+        else 0,
+    }
 
 
 def many_langs_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
@@ -254,8 +309,7 @@ def _dictionary_words(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     rows = _shape("word_emb_layer.embedding.weight", 2, checkpoint)[0]
     numbers = {word: number for number, word in enumerate(checkpoint.vocabulary)}
     _check_dictionary(numbers, rows, checkpoint.vocabulary_name, MANY_LANGS_WORDS, checkpoint)
-    _, begin, end = word_ids(checkpoint.vocabulary, MANY_LANGS_WORDS)
-    return {"vocab_size": rows + 1, "bos_token_id": begin, "eos_token_id": end}
+    return {**word_ids(checkpoint.vocabulary, MANY_LANGS_WORDS), "vocab_size": rows + 1}
 
 
 def _check_dictionary(
@@ -272,8 +326,8 @@ def _check_dictionary(
         )
 
 
-def word_ids(vocabulary: tuple[str, ...], special_words: tuple[str, str, str] = SPECIAL_WORDS) -> tuple[int, int, int]:
-    """Size of the vocabulary with padding, and the ids of the first two special words, the boundaries.
+def word_ids(vocabulary: tuple[str, ...], special_words: tuple[str, str, str] = SPECIAL_WORDS) -> dict[str, int]:
+    """Size of the vocabulary with padding, and the ids of the special words, as the fields of a configuration.
 
     A word's id is its row + 1. Special words that the vocabulary lacks are appended. Of equal rows the last counts, as
     in bilm-tf.
@@ -284,16 +338,15 @@ def word_ids(vocabulary: tuple[str, ...], special_words: tuple[str, str, str] = 
         if word not in ids:
             ids[word] = size
             size += 1
-    begin, end, _ = special_words
-    return size, ids[begin], ids[end]
+    begin, end, unknown = special_words
+    return {"vocab_size": size, "bos_token_id": ids[begin], "eos_token_id": ids[end], "unk_token_id": ids[unknown]}
 
 
 def _characters(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     activation = _activation(section)
     longest = section.whole("max_characters_per_token", low=3, high=MAX_WIDTH, default=MAX_CHARACTERS)
     name = TABLES[checkpoint.format][0]
-    # PyTorch's table has the row of padding already
-    rows = _shape(name, 2, checkpoint)[0] - (checkpoint.format == "allennlp-torch")
+    rows = _shape(name, 2, checkpoint)[0] - (checkpoint.format in PADDED)
     if rows < MIN_CHARACTER_ROWS:
         raise ConversionError(
             f"{checkpoint.weights_name}: array {name} has {rows} rows, fewer than the {MIN_CHARACTER_ROWS} of "
@@ -376,8 +429,7 @@ def _vocabulary(checkpoint: OriginalCheckpoint, special_words: tuple[str, str, s
             checkpoint.options_name,
             said,
         )
-    size, begin, end = word_ids(checkpoint.vocabulary, special_words)
-    return {"vocab_size": size, "bos_token_id": begin, "eos_token_id": end}
+    return word_ids(checkpoint.vocabulary, special_words)
 
 
 def _shape(name: str, axes: int, checkpoint: OriginalCheckpoint) -> tuple[int, ...]:
@@ -456,6 +508,7 @@ CONFIGS: dict[str, Callable[[OriginalCheckpoint], ElmoConfig]] = {
     "bilm-hdf5": bilm_config,
     "bilm-tensorflow": bilm_config,
     "many-langs": many_langs_config,
+    "tensorflow-hub": hub_config,
 }
 
 __all__ = ["elmo_config", "word_ids"]

@@ -20,11 +20,11 @@ from elmo_hf.backend_elmo import PAD
 from elmo_hf.embedding import PatientFile
 from elmo_hf.inspection import one_line, read_config, read_json
 
-from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS, SPECIAL_WORDS
+from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS
 from .folders import new_folder, refuse_existing
 from .mapping import Rule, bilm_rules, to_original
 from .readers.base import ConversionError
-from .readers.vocabulary import SKIPPED_LINE
+from .readers.vocabulary import SKIPPED_LINE, SPECIAL_WORDS
 from .write import PROVENANCE, SLACK
 
 
@@ -41,6 +41,7 @@ PREFIX = "elmo."
 
 WORD_TABLE = "token_encoder.word_embeddings.weight"
 MIX = ("scalar_mix.weights", "scalar_mix.gamma")
+SOFTMAX = ("softmax.weight", "softmax.bias")
 INPUT_TABLES = (WORD_TABLE, "token_encoder.char_embeddings.weight")
 
 
@@ -184,6 +185,9 @@ def _vocabulary(folder: Path, config: ElmoConfig, weights: "_Weights") -> list[s
         if tokenizer.spelling != "bytes":
             raise _unfit(folder, "reads the characters of a dictionary of its own, not bytes")
         ids = tokenizer.get_vocab()
+        if ids.get(tokenizer.mask_token) == tokenizer.vocab_size:
+            # behind the words, and none of them
+            del ids[tokenizer.mask_token]
     in_order = sorted((number, word) for word, number in ids.items())
     # lines that have no word of their own have a name that no word has
     lines = [PAD if word == f"\0line {number}" else word for number, word in in_order][1:]
@@ -358,6 +362,9 @@ class _Notes:
         ]
         self._mix(weights)
         rest = weights.rest(used | set(MIX))
+        if any(name in SOFTMAX for name in rest):
+            self.lines.append("The softmax was left out: bilm-tf, too, writes none in this format.")
+        rest = [name for name in rest if name not in SOFTMAX]
         if rest:
             shown = ", ".join(rest[:4]) + (f" and {len(rest) - 4} more" if len(rest) > 4 else "")
             self.lines.append(f"Left out, as the format is that of a language model alone: {shown}.")

@@ -22,6 +22,7 @@ from torch import Tensor
 from elmo_hf.configuration_elmo import ElmoConfig
 
 from .readers.base import ConversionError, OriginalCheckpoint
+from .readers.tensorflow_checkpoint import SOFTMAX, has_softmax
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Rule:
 
     Attributes:
         sources: Each original name, with the shape that the configuration calls for.
-        targets: Names in the state dict of `ElmoModel`.
+        targets: Names in the state dict of `ElmoModel`; `softmax.*` is beside it.
         change: Between the two.
     """
 
@@ -127,6 +128,16 @@ def _tensorflow_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Ite
     single_cell = "lm/RNN_0/rnn/lstm_cell/kernel" in checkpoint.arrays
     for rule in bilm_rules(config, words=_rows(checkpoint, "lm/embedding"), single_cell=single_cell):
         yield replace(rule, sources={_variable(name): shape for name, shape in rule.sources.items()})
+    if has_softmax(checkpoint.arrays):
+        yield from _softmax_rules(config)
+
+
+def _softmax_rules(config: ElmoConfig) -> Iterator[Rule]:
+    weight, bias = SOFTMAX
+    words = config.vocab_size - 1
+    if not config.tie_word_embeddings:
+        yield Rule({weight: (words, config.hidden_size // 2)}, ("softmax.weight",), padded_rows(0))
+    yield Rule({bias: (words,)}, ("softmax.bias",), padded_rows(0))
 
 
 def _variable(name: str) -> str:
@@ -140,6 +151,24 @@ def _variable(name: str) -> str:
     ):
         name = name.replace(dumped, trained)
     return f"lm/{name}"
+
+
+def _hub_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - as all
+    """The rules of HDF5, under the names that the variables have at inference, where padding has its row."""
+    table: dict[str, tuple[int, ...]] = {"bilm/char_embed": (config.char_vocab_size, config.char_embedding_dim)}
+    for rule in bilm_rules(config):
+        sources = {f"bilm/{_inference_name(name)}": shape for name, shape in rule.sources.items()}
+        if sources.keys() == table.keys():
+            yield replace(rule, sources=table, change=SAME)
+        else:
+            yield replace(rule, sources=sources)
+
+
+def _inference_name(name: str) -> str:
+    """`RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0` -> `RNN_0/RNN/MultiRNNCell/Cell0/rnn/lstm_cell/kernel`."""
+    for dumped, part in (("W_P_0", "projection/kernel"), ("W_0", "kernel"), ("B", "bias")):
+        name = name.replace(f"/LSTMCell/{dumped}", f"/rnn/lstm_cell/{part}")
+    return name
 
 
 def _rows(checkpoint: OriginalCheckpoint, name: str) -> int:
@@ -236,7 +265,8 @@ def to_state_dict(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> dict[st
         config: Its configuration.
 
     Returns:
-        The parameters of `ElmoModel`, but for the mix of the layers where the original has none.
+        The parameters of `ElmoModel`, but for the mix of the layers where the original has none, and the softmax where
+        it is there; a softmax that is the table of the words is not there twice.
 
     Raises:
         ConversionError: If an array is missing, left over, misshapen or not finite.
@@ -294,9 +324,9 @@ def each(convert: Callable[[Tensor], Tensor], restore: Callable[[Tensor], Tensor
 
 
 def padded_rows(after: int) -> Change:
-    """`[V, n]` <-> `[1 + V + after, n]`: id 0 is padding, and words that the vocabulary lacks have rows of zeros."""
+    """`[V, ...]` <-> `[1 + V + after, ...]`: id 0 is padding, words that the vocabulary lacks have rows of zeros."""
     return each(
-        lambda table: torch.nn.functional.pad(table, (0, 0, 1, after)),
+        lambda table: torch.nn.functional.pad(table, (0, 0) * (table.ndim - 1) + (1, after)),
         lambda table: table[1 : len(table) - after].contiguous(),
     )
 
@@ -404,6 +434,7 @@ RULES: dict[str, Callable[[OriginalCheckpoint, ElmoConfig], Iterator[Rule]]] = {
     "bilm-hdf5": _hdf5_rules,
     "bilm-tensorflow": _tensorflow_rules,
     "many-langs": _many_langs_rules,
+    "tensorflow-hub": _hub_rules,
 }
 
 __all__ = ["Change", "Rule", "bilm_rules", "rules_of", "to_original", "to_state_dict"]

@@ -250,8 +250,7 @@ RELEASES = (
         "saved_model.pb, variables",
         "https://tfhub.dev/google/elmo/3",
         "vectors 1024",
-        converts=False,
-        how="a SavedModel is not read; take English original",
+        how="the folder or archive, by the names that TensorFlow Hub logs",
     ),
     Release(
         "DeepPavlov",
@@ -261,8 +260,7 @@ RELEASES = (
         "elmo_ru-twitter_2013-01_2018-04_600k_steps.tar.gz",
         "https://files.deeppavlov.ai/deeppavlov_data/",
         "checkpoints about 4 GB",
-        converts=False,
-        how="a SavedModel is not read; the checkpoints elmo-lm-ready4fine-tuning-ru-* were not tried",
+        how="the archive; of elmo-lm-ready4fine-tuning-ru-*, the folder of one checkpoint with options and vocabulary",
     ),
     Release(
         "transformer-elmo",

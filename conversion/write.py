@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers.utils import logging
 
 import elmo_hf
-from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 
 from .config import elmo_config
 from .folders import new_folder, refuse_existing
@@ -23,6 +23,9 @@ from .sources import read_original
 logger = logging.get_logger(__name__)
 
 PROVENANCE = "provenance.json"
+
+#: Stands for a word to be predicted.
+MASK = "<MASK>"
 
 #: Room for configuration, tokenizer and code beside the weights.
 SLACK = 1 << 20
@@ -38,7 +41,7 @@ tags:
 # ELMo, converted from {names}
 
 A bidirectional language model (Peters et al. 2018, "Deep contextualized word representations"): {layers} biLSTM
-layers, cells {cell} wide, vectors {width} wide, {parameters:,} parameters.
+layers, cells {cell} wide, vectors {width} wide, {parameters:,} parameters. {head}
 
 ```python
 from transformers import AutoModel, AutoTokenizer
@@ -61,6 +64,14 @@ layer. The words `{begin}` and `{end}` around each sentence have vectors too.
 Converted by {converter}; the original options are in `{provenance}`. The licence of the source is not
 recorded here.
 """
+
+
+WITH_HEAD = """\
+The softmax with which it predicts {words:,}
+words is there: `AutoModelForPreTraining` and `AutoModelForMaskedLM` load it."""
+WITHOUT_HEAD = """\
+The softmax with which it
+predicted words is not there: it gives vectors, and no probabilities."""
 
 
 def convert(
@@ -97,17 +108,17 @@ def convert(
         checkpoint.check_unchanged()
     _log_left(checkpoint)
     model = load_strictly(config, state)
-    tokenizer = make_tokenizer(config, checkpoint)
+    tokenizer = make_tokenizer(config, checkpoint, mask_token=MASK if _has_head(model) else None)
     with new_folder(output, room=sum(tensor.nbytes for tensor in state.values()) + SLACK) as folder:
         with _progress_bars(shown=progress):
             model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        _write_json(folder / PROVENANCE, provenance(checkpoint))
+        _write_json(folder / PROVENANCE, provenance(checkpoint) | {"language_model_head": _has_head(model)})
         (folder / "README.md").write_text(model_card(checkpoint, model, tokenizer), encoding="utf-8")
     return config
 
 
-def load_strictly(config: ElmoConfig, state: dict[str, Tensor]) -> ElmoModel:
+def load_strictly(config: ElmoConfig, state: dict[str, Tensor]) -> ElmoModel | ElmoForPreTraining:
     """Make the model of these very tensors, without a copy; every parameter must be among them.
 
     Args:
@@ -115,20 +126,38 @@ def load_strictly(config: ElmoConfig, state: dict[str, Tensor]) -> ElmoModel:
         state: All parameters but the mix of the layers, which a biLM does not have: it starts as their mean.
 
     Returns:
-        The model, on the CPU.
+        The model, on the CPU; with its softmax where that is there.
     """
     mix = {
         "scalar_mix.weights": torch.zeros(config.num_hidden_layers + 1),
         "scalar_mix.gamma": torch.ones(1),
     }
+    softmax = {name: tensor for name, tensor in state.items() if name.startswith("softmax.")}
+    state = mix | {name: tensor for name, tensor in state.items() if name not in softmax}
     with torch.device("meta"):
-        model = ElmoModel(config)
-    model.load_state_dict(mix | state, strict=True, assign=True)
+        model = ElmoForPreTraining(config) if softmax else ElmoModel(config)
+    if softmax:
+        if config.tie_word_embeddings:
+            softmax["softmax.weight"] = state["token_encoder.word_embeddings.weight"]
+        state = {f"{model.base_model_prefix}.{name}": tensor for name, tensor in state.items()} | softmax
+    model.load_state_dict(state, strict=True, assign=True)
+    # what is assigned is not shared any more
+    model.tie_weights()
     return model
 
 
-def make_tokenizer(config: ElmoConfig, checkpoint: OriginalCheckpoint) -> ElmoTokenizer:
+def make_tokenizer(
+    config: ElmoConfig, checkpoint: OriginalCheckpoint, *, mask_token: str | None = None
+) -> ElmoTokenizer:
     """Make the tokenizer with the original's vocabulary.
+
+    Args:
+        config: The configuration.
+        checkpoint: The original.
+        mask_token: What stands for a word to be predicted; its id is behind those of the words, if it is none.
+
+    Returns:
+        The tokenizer.
 
     Raises:
         ConversionError: If its word ids are not those of the configuration.
@@ -141,8 +170,9 @@ def make_tokenizer(config: ElmoConfig, checkpoint: OriginalCheckpoint) -> ElmoTo
         vocab=vocabulary,
         max_characters_per_token=config.max_characters_per_token,
         char_vocab=checkpoint.characters,
+        **({"mask_token": mask_token} if mask_token else {}),
     )
-    ids = (len(tokenizer), tokenizer.bos_token_id, tokenizer.eos_token_id)
+    ids = (tokenizer.vocab_size, tokenizer.bos_token_id, tokenizer.eos_token_id)
     if ids != (config.vocab_size, config.bos_token_id, config.eos_token_id):
         raise ConversionError(
             f"{checkpoint.vocabulary_name}: the tokenizer has size and ids {ids} where the model has "
@@ -183,14 +213,16 @@ def _log_left(checkpoint: OriginalCheckpoint) -> None:
         )
 
 
-def model_card(checkpoint: OriginalCheckpoint, model: ElmoModel, tokenizer: ElmoTokenizer) -> str:
+def model_card(checkpoint: OriginalCheckpoint, model: ElmoModel | ElmoForPreTraining, tokenizer: ElmoTokenizer) -> str:
     """Write the README of the folder."""
     config = model.config
+    head = WITH_HEAD.format(words=config.vocab_size - 1) if _has_head(model) else WITHOUT_HEAD
     return MODEL_CARD.format(
         names=" and ".join(source.name for source in checkpoint.sources[:2]),
         layers=config.num_hidden_layers,
         cell=config.intermediate_size,
         width=config.hidden_size,
+        head=head,
         begin=tokenizer.bos_token,
         end=tokenizer.eos_token,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
@@ -202,6 +234,10 @@ def model_card(checkpoint: OriginalCheckpoint, model: ElmoModel, tokenizer: Elmo
         converter=f"elmo_hf {elmo_hf.__version__}",
         provenance=PROVENANCE,
     )
+
+
+def _has_head(model: ElmoModel | ElmoForPreTraining) -> bool:
+    return isinstance(model, ElmoForPreTraining)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ PARTS = (
     ("token_encoder.projection.", "projection"),
     ("layers.", LAYER),
     ("scalar_mix.", "mix"),
+    ("softmax.", "softmax"),
 )
 
 # as Transformers calls what safetensors abbreviates

@@ -267,8 +267,16 @@ def write_allennlp_archive(
     return path
 
 
-def tensorflow_variables(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The variables of bilm-tf's training by their names, given the arrays of its dump, and what only training has."""
+def tensorflow_variables(
+    arrays: Mapping[str, np.ndarray], *, words: int = len(VOCABULARY), share_embedding_softmax: bool = False
+) -> dict[str, np.ndarray]:
+    """The variables of bilm-tf's training by their names, given the arrays of its dump, and what only training has.
+
+    Args:
+        arrays: Of the dump.
+        words: Of the vocabulary, and so rows of the softmax.
+        share_embedding_softmax: As in the options: there is no `softmax/W`.
+    """
     cells = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
     variables: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
@@ -279,8 +287,10 @@ def tensorflow_variables(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
             path = [part.replace("Cell", "cell_") if part[:4] == "Cell" else part for part in path]
         variables["/".join(["lm", *path])] = array
     projection = next(array.shape[1] for name, array in arrays.items() if name.endswith(("W_proj", "W_P_0")))
-    variables["lm/softmax/W"] = np.ones((12, projection), np.float32)
-    variables["lm/softmax/b"] = np.ones(12, np.float32)
+    rng = np.random.default_rng(1)
+    if not share_embedding_softmax:
+        variables["lm/softmax/W"] = _normal(rng, (words, projection), 1.0)
+    variables["lm/softmax/b"] = _normal(rng, (words,), 1.0)
     variables |= {f"{name}/Adagrad": np.ones_like(array) for name, array in list(variables.items())}
     return variables | {"global_step": np.array(7, np.int64), "train_perplexity": np.array(40.0, np.float32)}
 
@@ -339,6 +349,56 @@ def write_tensorflow_checkpoint(
     written.write_bytes(index)
     (folder / "checkpoint").write_text(f'model_checkpoint_path: "/home/author/run/{stem.name}"\n')
     return written
+
+
+def hub_variables(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The variables of a module of TensorFlow Hub, given the arrays of the dump that it was made of."""
+    cells = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
+    variables: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        cell, _, part = name.partition("/LSTMCell/")
+        variables[f"bilm/{cell}/rnn/lstm_cell/{cells[part]}" if part else f"bilm/{name}"] = array
+    # row 0 is that of padding
+    variables["bilm/char_embed"] = np.concatenate([np.zeros_like(arrays["char_embed"][:1]), arrays["char_embed"]])
+    mix = {"aggregation/weights": np.zeros(3, np.float32), "aggregation/scaling": np.array(1.0, np.float32)}
+    return variables | mix | {"bilm/Variable": np.zeros((5, 8), np.float32)}
+
+
+def write_hub_module(folder: Path, variables: Mapping[str, np.ndarray]) -> Path:
+    """Write a module of TensorFlow Hub; its graph, which is not read, is left empty."""
+    index = write_tensorflow_checkpoint(folder / "variables", variables)
+    for path in (index, index.with_name("model.ckpt-7.data-00000-of-00001")):
+        path.rename(path.with_name(path.name.replace("model.ckpt-7", "variables")))
+    (folder / "variables/checkpoint").unlink()
+    for name in ("saved_model.pb", "tfhub_module.pb"):
+        (folder / name).write_bytes(b"\x08\x01\x00")
+    return folder
+
+
+def write_training_folder(
+    folder: Path, *, share_embedding_softmax: bool = False, keep_dump: bool = False, **shape: Any
+) -> dict[str, np.ndarray]:
+    """Write the folder in which bilm-tf trained a model, with options, checkpoint and vocabulary.
+
+    Args:
+        folder: Where to write; made if absent.
+        share_embedding_softmax: As in the options.
+        keep_dump: Leave `weights.hdf5`, the dump of the checkpoint, in the folder.
+        **shape: As for `write_bilm_hdf5`.
+
+    Returns:
+        The variables.
+    """
+    words = tuple(shape.setdefault("vocabulary", VOCABULARY))
+    options = {"share_embedding_softmax": True} if share_embedding_softmax else {}
+    weights, _ = write_bilm_hdf5(folder, **{"n_characters": 261, **options, **shape})
+    variables = tensorflow_variables(
+        read_bilm_hdf5(weights), words=len(words), share_embedding_softmax=share_embedding_softmax
+    )
+    write_tensorflow_checkpoint(folder, variables)
+    if not keep_dump:
+        weights.unlink()
+    return variables
 
 
 def _varint(value: int) -> bytes:

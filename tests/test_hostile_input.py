@@ -35,11 +35,14 @@ from many_langs_format import write_many_langs
 from original_formats import (
     VOCABULARY,
     allennlp_elmo,
+    hub_variables,
     read_bilm_hdf5,
     tensorflow_variables,
     write_allennlp_archive,
     write_bilm_hdf5,
+    write_hub_module,
     write_tensorflow_checkpoint,
+    write_training_folder,
 )
 
 
@@ -99,6 +102,17 @@ def write_checkpoint(folder: Path) -> None:
     weights.unlink()
 
 
+def write_training(folder: Path) -> None:
+    write_training_folder(folder)
+
+
+def write_module(folder: Path) -> None:
+    weights, options = write_bilm_hdf5(folder)
+    write_hub_module(folder, hub_variables(read_bilm_hdf5(weights)))
+    weights.unlink()
+    options.unlink()
+
+
 def write_dictionaries(folder: Path) -> None:
     write_many_langs(folder / "en.model")
 
@@ -112,6 +126,8 @@ FORMATS: dict[str, Callable[[Path], None]] = {
     "allennlp-weights": write_weights,
     "allennlp-old-weights": write_old_weights,
     "bilm-tensorflow": write_checkpoint,
+    "bilm-tensorflow-softmax": write_training,
+    "tensorflow-hub": write_module,
     "many-langs": write_dictionaries,
 }
 
@@ -268,7 +284,8 @@ def change_options(original: Path, data: st.DataObject) -> None:
 
 
 with_options = pytest.mark.parametrize(
-    "name", ["bilm-hdf5", "bilm-hdf5-words", "allennlp-weights", "bilm-tensorflow", "many-langs"]
+    "name",
+    ["bilm-hdf5", "bilm-hdf5-words", "allennlp-weights", "bilm-tensorflow", "bilm-tensorflow-softmax", "many-langs"],
 )
 each_format = pytest.mark.parametrize("name", FORMATS)
 

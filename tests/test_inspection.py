@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from elmo_hf import ElmoConfig, ElmoError
-from elmo_hf.inspection import describe_layers, one_line, read_config, read_json, readable_size
+from elmo_hf.inspection import describe, describe_layers, one_line, read_config, read_json, readable_size
+from elmo_hf_conversion import convert
+from original_formats import write_training_folder
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,17 @@ def test_the_configuration_of_something_else(values: dict[str, object], tmp_path
 
     with pytest.raises(ElmoError, match=str(tmp_path)):
         read_config(tmp_path)
+
+
+def test_the_softmax_is_counted_last(tmp_path: Path) -> None:
+    write_training_folder(tmp_path / "original")
+    convert([tmp_path / "original"], tmp_path / "model")
+
+    rows = dict(describe(tmp_path / "model"))
+
+    assert rows["model"] == "ElmoForPreTraining, float32"
+    parts = [name.strip() for name in rows if name.startswith("  ")]
+    assert parts[parts.index("biLSTM layer 2") + 1 :][:2] == ["mix", "softmax"]
+    # 12 words and padding
+    assert int(rows["  softmax"].split()[0]) == 13 * 4 + 13
+    assert "task" not in parts

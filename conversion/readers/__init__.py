@@ -7,7 +7,7 @@ its line in `refused.REFUSALS` goes.
 import logging
 from contextlib import ExitStack
 
-from . import allennlp_archive, bilm_hdf5, many_langs, tensorflow_checkpoint
+from . import allennlp_archive, bilm_hdf5, many_langs, tensorflow_checkpoint, tensorflow_hub
 from .base import (
     Choice,
     ConversionError,
@@ -29,6 +29,7 @@ READERS = (
     Reader(allennlp_archive.FORMAT, allennlp_archive.recognises, allennlp_archive.read),
     Reader(bilm_hdf5.FORMAT, bilm_hdf5.recognises, without_choice(bilm_hdf5.read)),
     Reader(tensorflow_checkpoint.FORMAT, tensorflow_checkpoint.recognises, without_choice(tensorflow_checkpoint.read)),
+    Reader(tensorflow_hub.FORMAT, tensorflow_hub.recognises, without_choice(tensorflow_hub.read)),
 )
 
 #: The folder of AllenNLP's archives for files that the training began with, such as the HDF5 weights.
@@ -73,7 +74,9 @@ def _chosen(found: dict[str, list[InputFile]]) -> str:
         # bilm-tf's last step, `dump_weights`, usually leaves its file in the folder of the training
         checkpoint = found[tensorflow_checkpoint.FORMAT][0]
         logger.warning(
-            "%s is converted, as a dump of %s. If it is none, name the files of one.", dumps[0].name, checkpoint.name
+            "%s is converted, as a dump of %s. If it is none, or to keep the softmax, name the files of one.",
+            dumps[0].name,
+            checkpoint.name,
         )
         return bilm_hdf5.FORMAT
     if len(found) > 1:

@@ -41,7 +41,9 @@ RELEASED: dict[str, Any] = {
     "dropout": 0.1,
 }
 
-#: State dicts of the model, and of its softmax, which is not needed for vectors.
+#: State dicts of the model, and of its softmax. That is left: it was trained to tell a word from those of the last few
+#: batches, and not corrected for it, so that its scores are no probabilities over the dictionary. The program itself
+#: never takes them as such: it compares with the words of the text that it has read since it was started.
 WEIGHTS = ("token_embedder.pkl", "encoder.pkl")
 CLASSIFIER = "classifier.pkl"
 

@@ -70,8 +70,8 @@ REFUSALS = (
     ),
     Refusal(
         _tensorflow_hub,
-        "{name} is part of a TensorFlow Hub module, which this version does not convert. "
-        "Give the HDF5 weights and the options of the same model.",
+        "{name} is part of a TensorFlow Hub module, but not all of one is here. "
+        "Give its folder or archive, with variables/variables.index and variables/variables.data-00000-of-00001.",
     ),
     Refusal(
         _tensorflow_checkpoint,

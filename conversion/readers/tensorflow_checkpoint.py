@@ -1,10 +1,12 @@
-"""Read the folder in which bilm-tf trains: a TensorFlow checkpoint with the options beside it.
+"""Read the folder in which bilm-tf or DeepPavlov trains: a TensorFlow checkpoint with the options beside it.
 
 Names: https://github.com/allenai/bilm-tf/blob/master/bilm/training.py, scope `lm`.
+DeepPavlov's copy of it, `deeppavlov/models/elmo/bilm_model.py`, has the same.
 """
 
 import logging
 import re
+from collections.abc import Container
 from contextlib import ExitStack
 from functools import partial
 
@@ -16,6 +18,7 @@ from .options import read_options
 from .parts import find_options, find_vocabulary, read_lines
 from .refused import HUB_NAMES
 from .tensor_bundle import Entry, Index, has_magic, problem_of, read_array, read_index
+from .vocabulary import SPECIAL_WORDS
 
 
 logger = logging.getLogger(__name__)
@@ -24,8 +27,14 @@ FORMAT = "bilm-tensorflow"
 
 SUFFIX = ".index"
 
-#: Variables of the training: the softmax, and what the optimiser remembers of each.
-LEFT = re.compile(r"(?!lm/).*|lm/softmax/.*|.*/Adagrad(_\d+)?")
+#: Of the variables of the model, and of what the optimiser remembers of them.
+SCOPE = "lm"
+
+#: Variables of the training, such as what the optimiser remembers of each.
+LEFT = re.compile(r"(?!lm/).*|.*/Adagrad(_\d+)?")
+
+#: The softmax, `[V, P]` and `[V]`; with `share_embedding_softmax` the first is the table of the words.
+SOFTMAX = ("lm/softmax/W", "lm/softmax/b")
 
 #: `model_checkpoint_path: "/home/author/model.ckpt-935588"`, whatever the folder.
 STATE = re.compile(r'^model_checkpoint_path:\s*"(?:[^"]*[/\\])?([^"/\\]+)"', re.MULTILINE)
@@ -36,7 +45,7 @@ STEP = re.compile(r"-(\d{1,18})$")
 
 def recognises(files: list[InputFile]) -> list[InputFile]:
     """The files that are the index of a checkpoint, or are called so; none if one is of TensorFlow Hub."""
-    return [] if any(file.basename in HUB_NAMES for file in files) else _indices(files)
+    return [] if any(file.basename in HUB_NAMES for file in files) else find_indices(files)
 
 
 def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
@@ -47,20 +56,28 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         resources: Not used: the data files are opened when an array is read.
 
     Returns:
-        The variables of the model, keyed by their names, such as `lm/CNN/W_cnn_0`; the others are `left`.
+        The variables of the model, keyed by their names, such as `lm/CNN/W_cnn_0`; the others are `left`. The softmax
+        is among them where the vocabulary says which words its rows are.
 
     Raises:
         ConversionError: If a part is missing, ambiguous or damaged.
     """
-    index_file = _chosen(_indices(files), files)
+    index_file = _chosen(find_indices(files), files)
     index = read_index(index_file.location, index_file.name)
-    shards = _shards(index_file, index, files)
-    options, vocabulary = find_options(files), find_vocabulary(_without_state(files))
+    shards = find_shards(index_file, index, files, SCOPE)
+    options, vocabulary = find_options(files), find_vocabulary(without_checkpoints(files))
     parsed = read_options(options.location, name=options.name)
     words = None if vocabulary is None else read_lines(vocabulary)
     _refuse_strangers(files, index_file, [*shards, options, vocabulary])
-    left = tuple(sorted(name for name in index.entries if LEFT.fullmatch(name)))
-    arrays = _arrays({name: entry for name, entry in index.entries.items() if name not in left}, shards)
+    left = {name for name in index.entries if LEFT.fullmatch(name)}
+    softmax = [name for name in SOFTMAX if name in index.entries]
+    reason = _rows_without_words(words) if softmax else None
+    if reason is not None:
+        logger.warning("%s: the softmax is left, as %s.", index_file.name, reason)
+        left.update(softmax)
+    elif words is not None and vocabulary is not None:
+        _check_rows(softmax, index, index_file, len(words), vocabulary)
+    arrays = arrays_of({name: entry for name, entry in index.entries.items() if name not in left}, shards)
     used = [file for file in (index_file, *shards, options, vocabulary) if file is not None]
     return OriginalCheckpoint(
         format=FORMAT,
@@ -71,12 +88,37 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         sources=source_files(used),
         vocabulary=words,
         vocabulary_name=None if vocabulary is None else vocabulary.name,
-        left=left,
+        left=tuple(sorted(left)),
         resources=resources,
     )
 
 
-def _indices(files: list[InputFile]) -> list[InputFile]:
+def has_softmax(names: Container[str]) -> bool:
+    """Whether a softmax, or part of one, is among the names."""
+    return any(name in names for name in SOFTMAX)
+
+
+def _rows_without_words(words: tuple[str, ...] | None) -> str | None:
+    """Why it cannot be said which words the rows of the softmax are, if so, and what to do about it."""
+    if words is None:
+        return "there is no vocabulary to name its rows; give the vocabulary to keep the softmax"
+    missing = [word for word in SPECIAL_WORDS if word not in words]
+    if missing:
+        return f"the vocabulary lacks {', '.join(missing)}, so that it was not trained to predict them"
+    return None
+
+
+def _check_rows(softmax: list[str], index: Index, index_file: InputFile, words: int, vocabulary: InputFile) -> None:
+    for name in softmax:
+        shape = index.entries[name].shape
+        if shape[:1] != (words,):
+            raise ConversionError(
+                f"{vocabulary.name} has {words} words, but variable {name} of {index_file.name} is {shape}. "
+                "Give the vocabulary of this model."
+            )
+
+
+def find_indices(files: list[InputFile]) -> list[InputFile]:
     """The indices of checkpoints: by their last bytes, or, where those are lost, by the data beside them."""
     named = [file for file in files if file.name.endswith(SUFFIX) and file.path is not None]
     return [
@@ -122,13 +164,26 @@ def _is_state(file: InputFile) -> bool:
     return file.name.rpartition("/")[2] == "checkpoint" and file.kind is Kind.TEXT
 
 
-def _shards(index_file: InputFile, index: Index, files: list[InputFile]) -> list[InputFile]:
-    """The data files in order."""
-    if not any(name.startswith("lm/") for name in index.entries):
+def find_shards(index_file: InputFile, index: Index, files: list[InputFile], scope: str) -> list[InputFile]:
+    """Find the data files.
+
+    Args:
+        index_file: The index.
+        index: What is in it.
+        files: All that was given or found.
+        scope: What the names of all variables of a biLM begin with there.
+
+    Returns:
+        The data files in order.
+
+    Raises:
+        ConversionError: If it is no index of a biLM, or a data file is missing.
+    """
+    if not any(name.startswith(f"{scope}/") for name in index.entries):
         shown = ", ".join(sorted(index.entries)[:3]) or "none at all"
         raise ConversionError(
-            f"{index_file.name} has no variables of bilm-tf's training (lm/...), but {shown}. "
-            "Only checkpoints that bilm-tf trained are converted."
+            f"{index_file.name} has no variables of bilm-tf ({scope}/...), but {shown}. "
+            "Only models of bilm-tf and DeepPavlov are converted."
         )
     by_name = {file.name: file for file in files}
     wanted = [f"{_stem(index_file)}.data-{i:05d}-of-{index.shards:05d}" for i in range(index.shards)]
@@ -138,7 +193,7 @@ def _shards(index_file: InputFile, index: Index, files: list[InputFile]) -> list
     return [by_name[name] for name in wanted]
 
 
-def _without_state(files: list[InputFile]) -> list[InputFile]:
+def without_checkpoints(files: list[InputFile]) -> list[InputFile]:
     """All but the parts of checkpoints: numbers can look like text."""
     return [
         file for file in files if not _is_state(file) and not re.search(r"\.(data-\d{5}-of-\d{5}|meta)$", file.name)
@@ -156,7 +211,12 @@ def _refuse_strangers(files: list[InputFile], index: InputFile, used: list[Input
             raise ConversionError(f"{file.name} ({file.kind.value}) is no part of this checkpoint. Leave it out.")
 
 
-def _arrays(entries: dict[str, Entry], shards: list[InputFile]) -> dict[str, OriginalArray]:
+def arrays_of(entries: dict[str, Entry], shards: list[InputFile]) -> dict[str, OriginalArray]:
+    """Offer variables as arrays to be read.
+
+    Raises:
+        ConversionError: If one is not where the index says, or is of no kind that is read.
+    """
     sizes = [file.location.stat().st_size for file in shards]
     arrays = {}
     for name, entry in entries.items():
@@ -177,4 +237,15 @@ def _read(shard: InputFile, entry: Entry, name: str) -> np.ndarray:
     return array
 
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = [
+    "FORMAT",
+    "SOFTMAX",
+    "SUFFIX",
+    "arrays_of",
+    "find_indices",
+    "find_shards",
+    "has_softmax",
+    "read",
+    "recognises",
+    "without_checkpoints",
+]

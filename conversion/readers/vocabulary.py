@@ -17,6 +17,9 @@ from .content import Kind
 #: The one line that takes no row: a left-over of the 1 Billion Word benchmark's own vocabulary.
 SKIPPED_LINE = "!!!MAXTERMID"
 
+#: Words that a language model has beside those of its text, in the order in which missing ones are appended.
+SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
+
 #: More than any vocabulary, 1 million words in the largest release, and less than a bomb.
 MAX_BYTES = 1 << 26
 MAX_WORDS = 2_000_000
@@ -67,4 +70,4 @@ def _words(raw: BinaryIO | gzip.GzipFile, name: str) -> tuple[str, ...]:
     return tuple(islice((word for word in words if word != SKIPPED_LINE), MAX_WORDS + 1))
 
 
-__all__ = ["read_vocabulary"]
+__all__ = ["SKIPPED_LINE", "SPECIAL_WORDS", "read_vocabulary"]

@@ -22,6 +22,7 @@ from original_formats import (
     tensorflow_variables,
     write_bilm_hdf5,
     write_tensorflow_checkpoint,
+    write_training_folder,
 )
 
 
@@ -276,17 +277,17 @@ def test_a_vocabulary_of_another_size_is_logged(tmp_path: Path, caplog: pytest.L
 
 
 WORD_IDS = {
-    "usual": (("<S>", "</S>", "<UNK>", "the"), (5, 1, 2)),
-    "elsewhere": (("the", "<UNK>", "</S>", "<S>"), (5, 4, 3)),
-    "missing-ones-are-appended": (("the", "of"), (6, 3, 4)),
-    "only-unk-missing": (("</S>", "<S>"), (4, 2, 1)),
-    "the-last-of-doubles-counts": (("<S>", "</S>", "<S>", "<UNK>"), (5, 3, 2)),
+    "usual": (("<S>", "</S>", "<UNK>", "the"), (5, 1, 2, 3)),
+    "elsewhere": (("the", "<UNK>", "</S>", "<S>"), (5, 4, 3, 2)),
+    "missing-ones-are-appended": (("the", "of"), (6, 3, 4, 5)),
+    "only-unk-missing": (("</S>", "<S>"), (4, 2, 1, 3)),
+    "the-last-of-doubles-counts": (("<S>", "</S>", "<S>", "<UNK>"), (5, 3, 2, 4)),
 }
 
 
 @pytest.mark.parametrize(("vocabulary", "ids"), WORD_IDS.values(), ids=WORD_IDS.keys())
-def test_word_ids(vocabulary: tuple[str, ...], ids: tuple[int, int, int]) -> None:
-    assert word_ids(vocabulary) == ids
+def test_word_ids(vocabulary: tuple[str, ...], ids: tuple[int, ...]) -> None:
+    assert tuple(word_ids(vocabulary).values()) == ids
 
 
 # ELMoForManyLangs
@@ -315,7 +316,7 @@ def test_every_option_of_many_langs_arrives(tmp_path: Path) -> None:
     assert (config.cell_clip, config.projection_clip, config.forget_bias) == (1.5, 1.5, 0.0)
     assert config.use_skip_connections
     assert config.always_project
-    assert (config.pad_token_id, config.bos_token_id, config.eos_token_id) == (0, 2, 3)
+    assert (config.pad_token_id, config.bos_token_id, config.eos_token_id, config.unk_token_id) == (0, 2, 3, 1)
 
 
 def test_a_model_of_characters_alone_has_its_words_all_the_same(tmp_path: Path) -> None:
@@ -446,3 +447,47 @@ def test_words_of_a_checkpoint_need_their_vocabulary(tmp_path: Path) -> None:
         ConversionError, match=r"model.ckpt-7 reads words, not characters .array lm/embedding, 12 rows"
     ):
         config_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "samples"),
+    [
+        ({"n_negative_samples_batch": 8192}, 8192),
+        ({}, 0),
+        ({"n_negative_samples_batch": 8192, "sample_softmax": False}, 0),
+    ],
+    ids=["sampled", "not said", "not sampled"],
+)
+def test_words_that_the_softmax_samples(options: dict[str, Any], samples: int, tmp_path: Path) -> None:
+    write_training_folder(tmp_path, **options)
+
+    assert config_of(tmp_path).num_negative_samples == samples
+
+
+def test_without_a_softmax_none_are_sampled(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, vocabulary=VOCABULARY, n_negative_samples_batch=8192, share_embedding_softmax=True)
+
+    config = config_of(tmp_path)
+
+    assert (config.num_negative_samples, config.tie_word_embeddings) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_negative_samples_batch": "many"}, "n_negative_samples_batch is 'many'; it must be a whole number from 0"),
+        ({"sample_softmax": 1}, "sample_softmax is 1; it must be true or false"),
+    ],
+)
+def test_options_of_the_softmax_that_are_none(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    write_training_folder(tmp_path, **options)
+
+    with pytest.raises(ConversionError, match=f"options.json: {message}"):
+        config_of(tmp_path)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_a_softmax_that_is_the_table_of_the_words(share: bool, tmp_path: Path) -> None:
+    write_training_folder(tmp_path, token_input=True, share_embedding_softmax=share)
+
+    assert config_of(tmp_path).tie_word_embeddings is share

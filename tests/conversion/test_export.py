@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
-from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoModel
+from elmo_hf import ElmoError, ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel
 from elmo_hf_conversion import ConversionError, convert, export
 from elmo_hf_conversion.numpy_bilm import NumpyBilm
 from original_formats import (
@@ -25,6 +25,7 @@ from original_formats import (
     tensorflow_variables,
     write_bilm_hdf5,
     write_tensorflow_checkpoint,
+    write_training_folder,
 )
 
 
@@ -235,6 +236,25 @@ def test_a_tagger_leaves_its_head(model: Path, tmp_path: Path) -> None:
     (note,) = notes
     assert "Left out" in note
     assert "classifier" in note
+
+
+@pytest.mark.parametrize("share", [False, True], ids=["own table", "that of the words"])
+@pytest.mark.parametrize("cls", [ElmoForPreTraining, ElmoForMaskedLM])
+def test_a_language_model_leaves_its_softmax(cls: type[PreTrainedModel], share: bool, tmp_path: Path) -> None:
+    original = tmp_path / "original"
+    write_training_folder(original, keep_dump=True, token_input=True, share_embedding_softmax=share)
+    expected = read_bilm_hdf5(original / "weights.hdf5")
+    (original / "weights.hdf5").unlink()
+    convert([original], tmp_path / "model")
+    cls.from_pretrained(tmp_path / "model").save_pretrained(tmp_path / "copy")
+    AutoTokenizer.from_pretrained(tmp_path / "model").save_pretrained(tmp_path / "copy")
+
+    notes = export(tmp_path / "copy", tmp_path / "exported")
+
+    assert_same_arrays(read_bilm_hdf5(tmp_path / "exported/weights.hdf5"), expected)
+    assert (tmp_path / "exported/vocab.txt").read_bytes() == (original / "vocab.txt").read_bytes()
+    assert notes[0] == "The softmax was left out: bilm-tf, too, writes none in this format."
+    assert not [note for note in notes[1:] if "softmax" in note]
 
 
 def test_several_files_of_weights(model: Path, tmp_path: Path) -> None:

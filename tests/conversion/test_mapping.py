@@ -19,6 +19,7 @@ from original_formats import (
     tensorflow_variables,
     write_bilm_hdf5,
     write_tensorflow_checkpoint,
+    write_training_folder,
 )
 
 
@@ -330,6 +331,53 @@ def test_a_checkpoint_of_tensorflow_gives_what_its_dump_gives(shape: dict[str, A
     assert state.keys() == expected.keys()
     for name, tensor in state.items():
         assert torch.equal(tensor, expected[name]), name
+
+
+@pytest.mark.parametrize("shape", [{}, {"token_input": True}], ids=["characters", "words"])
+def test_the_softmax_has_the_rows_of_the_vocabulary_below_one_for_padding(
+    shape: dict[str, Any], tmp_path: Path
+) -> None:
+    write_training_folder(tmp_path, **shape)
+
+    with read_original([tmp_path]) as checkpoint:
+        config = elmo_config(checkpoint)
+        original, state = arrays_of(checkpoint), to_state_dict(checkpoint, config)
+
+    assert not config.tie_word_embeddings
+    for part, name in (("weight", "lm/softmax/W"), ("bias", "lm/softmax/b")):
+        table = state[f"softmax.{part}"]
+        assert len(table) == config.vocab_size == len(VOCABULARY) + 1
+        assert not table[0].any()
+        np.testing.assert_array_equal(table[1:], original[name])
+
+
+@pytest.mark.parametrize("share", [False, True], ids=["own table", "that of the words"])
+def test_there_and_back_is_the_same_with_a_softmax(share: bool, tmp_path: Path) -> None:
+    write_training_folder(tmp_path, token_input=True, share_embedding_softmax=share)
+
+    with read_original([tmp_path]) as checkpoint:
+        config = elmo_config(checkpoint)
+        state = to_state_dict(checkpoint, config)
+        restored = to_original(state, rules_of(checkpoint, config))
+        original = arrays_of(checkpoint)
+
+    assert config.tie_word_embeddings == share == ("softmax.weight" not in state)
+    assert restored.keys() == original.keys()
+    for name, array in restored.items():
+        np.testing.assert_array_equal(array, original[name], err_msg=name)
+
+
+@pytest.mark.parametrize("missing", ["lm/softmax/W", "lm/softmax/b"])
+def test_half_a_softmax(missing: str, tmp_path: Path) -> None:
+    variables = write_training_folder(tmp_path)
+    del variables[missing]
+    write_tensorflow_checkpoint(tmp_path, variables)
+
+    with (
+        read_original([tmp_path]) as checkpoint,
+        pytest.raises(ConversionError, match=f"model.ckpt-7 lacks arrays that options.json calls for: {missing}"),
+    ):
+        to_state_dict(checkpoint, elmo_config(checkpoint))
 
 
 def test_tensors_of_allennlp_give_what_the_file_they_are_from_gives(tmp_path: Path) -> None:

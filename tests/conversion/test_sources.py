@@ -212,4 +212,7 @@ def test_a_dump_in_the_folder_of_its_training_is_taken_and_named(
 
     with read_original([tmp_path]) as checkpoint:
         assert checkpoint.format == "bilm-hdf5"
-    assert "weights.hdf5 is converted, as a dump of model.ckpt-7.index. If it is none, name" in caplog.text
+    assert (
+        "weights.hdf5 is converted, as a dump of model.ckpt-7.index. If it is none, or to keep the softmax"
+        in caplog.text
+    )

@@ -13,7 +13,7 @@ from transformers import AutoModel
 from elmo_hf_conversion import convert
 from elmo_hf_conversion.readers.base import ConversionError
 from elmo_hf_conversion.verify import LayerDifference, verify
-from original_formats import write_bilm_hdf5
+from original_formats import write_bilm_hdf5, write_training_folder
 
 
 def write_both(folder: Path, **variant: Any) -> None:
@@ -56,6 +56,17 @@ def test_a_converted_model_equals_the_original(variant: dict[str, Any], tmp_path
     write_both(tmp_path, **variant)
 
     differences = verify(tmp_path / "model", [tmp_path / "original"])
+
+    assert max(difference.max_abs for difference in differences) < 1e-9, differences
+
+
+def test_a_model_with_its_softmax_equals_the_dump_of_its_checkpoint(tmp_path: Path) -> None:
+    write_training_folder(tmp_path / "training", keep_dump=True)
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "training/weights.hdf5").rename(tmp_path / "dump/weights.hdf5")
+    convert([tmp_path / "training"], tmp_path / "model")
+
+    differences = verify(tmp_path / "model", [tmp_path / "dump", tmp_path / "training/options.json"])
 
     assert max(difference.max_abs for difference in differences) < 1e-9, differences
 

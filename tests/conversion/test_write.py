@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
-from elmo_hf import ElmoModel, ElmoTokenizer, __version__
+from elmo_hf import ElmoForMaskedLM, ElmoForPreTraining, ElmoModel, ElmoTokenizer, __version__
 from elmo_hf_conversion import ConversionError, convert
 from many_langs_format import WORDS, write_many_langs
 from original_formats import (
@@ -27,6 +27,7 @@ from original_formats import (
     allennlp_elmo,
     write_allennlp_archive,
     write_bilm_hdf5,
+    write_training_folder,
 )
 
 
@@ -127,6 +128,7 @@ def test_provenance_says_where_everything_comes_from(tmp_path: Path) -> None:
             for path in (weights, options)
         ],
         "options": json.loads(options.read_text(encoding="utf-8")),
+        "language_model_head": False,
         "converter": f"elmo_hf {__version__}",
     }
 
@@ -192,6 +194,107 @@ def test_rows_that_no_word_has(tmp_path: Path) -> None:
     # the last line counts
     assert tokenizer.convert_tokens_to_ids("\u3000") == 6
     assert tokenizer(["\u3000", "\u00a0", "bad"], is_split_into_words=True)["input_ids"] == [2, 6, 1, 12, 3]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"token_input": True}, {"token_input": True, "share_embedding_softmax": True}],
+    ids=["characters", "words", "that of the words"],
+)
+def test_the_softmax_is_saved_and_loaded(shape: dict[str, Any], tmp_path: Path) -> None:
+    variables = write_training_folder(tmp_path / "original", n_negative_samples_batch=5, **shape)
+    weight = torch.tensor(variables.get("lm/softmax/W", variables.get("lm/embedding")))
+
+    config = convert([tmp_path / "original"], tmp_path / "model")
+
+    assert json.loads((tmp_path / "model/config.json").read_text())["architectures"] == ["ElmoForPreTraining"]
+    assert config.num_negative_samples == 5
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    batch = tokenizer([["EU-wide", "measures"]], is_split_into_words=True, return_tensors="pt")
+    vectors = AutoModel.from_pretrained(tmp_path / "model")(**batch, output_hidden_states=True).hidden_states[-1]
+    for auto, cls in ((AutoModelForPreTraining, ElmoForPreTraining), (AutoModelForMaskedLM, ElmoForMaskedLM)):
+        model = auto.from_pretrained(tmp_path / "model")
+        assert isinstance(model, cls)
+        assert torch.equal(model.softmax.weight[1:], weight)
+        assert torch.equal(model.softmax.bias[1:], torch.tensor(variables["lm/softmax/b"]))
+        tied = model.softmax.weight is model.get_input_embeddings().weight if "token_input" in shape else False
+        assert tied == ("share_embedding_softmax" in shape)
+        assert torch.equal(model.elmo(**batch, output_hidden_states=True).hidden_states[-1], vectors)
+
+
+def test_the_softmax_predicts_the_words_of_its_rows(tmp_path: Path) -> None:
+    variables = write_training_folder(tmp_path / "original")
+
+    convert([tmp_path / "original"], tmp_path / "model")
+
+    model = AutoModelForPreTraining.from_pretrained(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    batch = tokenizer([["EU-wide", "measures"]], is_split_into_words=True, return_tensors="pt")
+    with torch.inference_mode():
+        output = model(**batch, output_hidden_states=True)
+    forward, _ = output.hidden_states[-1].chunk(2, dim=2)
+    for row, word in enumerate(VOCABULARY):
+        score = forward @ torch.tensor(variables["lm/softmax/W"][row]) + variables["lm/softmax/b"][row]
+        torch.testing.assert_close(output.forward_logits[..., tokenizer.convert_tokens_to_ids(word)], score)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "number"),
+    [(VOCABULARY, 13), (["<S>", "</S>", "<UNK>", "<MASK>", "the"], 4)],
+    ids=["behind the words", "one of them"],
+)
+def test_with_a_softmax_words_can_be_masked(vocabulary: Sequence[str], number: int, tmp_path: Path) -> None:
+    write_training_folder(tmp_path / "original", vocabulary=vocabulary)
+
+    config = convert([tmp_path / "original"], tmp_path / "model")
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert (tokenizer.mask_token, tokenizer.mask_token_id) == ("<MASK>", number)
+    assert tokenizer.vocab_size == config.vocab_size == len(vocabulary) + 1
+    assert tokenizer(["the", "<MASK>"], is_split_into_words=True)["input_ids"][2] == number
+
+
+def test_without_a_softmax_they_cannot(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    convert(sources, tmp_path / "model")
+
+    assert AutoTokenizer.from_pretrained(tmp_path / "model").mask_token is None
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with", "without"])
+def test_the_folder_says_whether_the_softmax_is_there(
+    kept: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_training_folder(tmp_path / "original")
+    if not kept:
+        (tmp_path / "original/vocab.txt").unlink()
+
+    convert([tmp_path / "original"], tmp_path / "model")
+
+    provenance = json.loads((tmp_path / "model/provenance.json").read_text(encoding="utf-8"))
+    card = (tmp_path / "model/README.md").read_text(encoding="utf-8")
+    assert provenance["language_model_head"] is kept
+    assert ("lm/softmax/W" in provenance["left"]) != kept
+    assert ("softmax with which it predicts 12\nwords is there" in card) == kept
+    assert ("predicted words is not there" in card) != kept
+    assert ("give the vocabulary to keep the softmax" in caplog.text) != kept
+    with safe_open(tmp_path / "model/model.safetensors", "pt") as file:
+        assert any("softmax" in name for name in file.keys()) == kept  # noqa: SIM118 - not a dictionary
+
+
+def test_the_softmaxes_of_bilm_tf(oracles: Path, tmp_path: Path) -> None:
+    for name in ("char", "token"):
+        sources = [oracles / f"bilm_tiny/ckpt_{name}", oracles / "bilm_tiny/data/vocab.txt"]
+
+        config = convert(sources, tmp_path / name)
+
+        assert (config.vocab_size, config.num_negative_samples) == (3004, 512)
+        model = AutoModelForPreTraining.from_pretrained(tmp_path / name)
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / name)
+        batch = tokenizer([["The", "government", "of", "the"]], is_split_into_words=True, return_tensors="pt")
+        with torch.inference_mode():
+            output = model(**batch, labels=batch["input_ids"])
+        # 3,003 words at random are 8.0 nats, after a word in the middle of many much less
+        assert output.loss < 6
 
 
 def test_unknown_options_survive_in_the_configuration(tmp_path: Path) -> None:

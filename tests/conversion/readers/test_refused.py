@@ -106,7 +106,7 @@ def unknown(folder: Path) -> None:
 
 REFUSED = {
     tensorflow_checkpoint: "checkpoint is part of a TensorFlow checkpoint, but not all of one is here",
-    tensorflow_hub: "saved_model.pb is part of a TensorFlow Hub module",
+    tensorflow_hub: "saved_model.pb is part of a TensorFlow Hub module, but not all of one is here",
     archive_without_weights: "No weights of a known format among model.tar.gz/config.json .JSON.",
     part_of_an_archive: r"part-00 is one part of a split archive. Join all parts in order, as in `cat model.tgz.part-",
     transformer_by_content: "model.tar.gz is a Transformer language model",

@@ -68,6 +68,47 @@ def test_several_data_files_given_by_name_with_a_vocabulary(tmp_path: Path) -> N
     assert checkpoint.weights_name == index.stem
 
 
+def test_a_vocabulary_makes_the_softmax_part_of_the_model(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    variables = variables_of(folder, vocabulary=VOCABULARY)
+
+    with caplog.at_level(logging.WARNING), read_original([folder]) as checkpoint:
+        for name in ("lm/softmax/W", "lm/softmax/b"):
+            np.testing.assert_array_equal(checkpoint.arrays[name].read(), variables[name])
+
+    assert not [name for name in checkpoint.left if name in ("lm/softmax/W", "lm/softmax/b")]
+    assert "lm/softmax/W/Adagrad" in checkpoint.left
+    assert not caplog.text
+
+
+def test_without_a_vocabulary_the_softmax_is_left(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), read_original([folder]) as checkpoint:
+        assert {"lm/softmax/W", "lm/softmax/b"} < set(checkpoint.left)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "model.ckpt-7.index: the softmax is left, as there is no vocabulary to name its rows; "
+        "give the vocabulary to keep the softmax."
+    ]
+
+
+def test_a_softmax_that_was_not_trained_on_sentences_is_left(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    variables_of(folder, vocabulary=[word for word in VOCABULARY if word not in ("</S>", "<UNK>")])
+
+    with caplog.at_level(logging.WARNING), read_original([folder]) as checkpoint:
+        assert {"lm/softmax/W", "lm/softmax/b"} < set(checkpoint.left)
+
+    assert "the softmax is left, as the vocabulary lacks </S>, <UNK>, so that" in caplog.text
+
+
+def test_a_softmax_of_another_vocabulary_is_named(folder: Path) -> None:
+    variables_of(folder, vocabulary=[*VOCABULARY, "more"])
+
+    with pytest.raises(
+        ConversionError,
+        match=r"vocab.txt has 13 words, but variable lm/softmax/W of model.ckpt-7.index is \(12, 4\). Give the voc",
+    ):
+        read_original([folder])
+
+
 @pytest.mark.parametrize("pack", [("zip", ".zip"), ("gztar", ".tar.gz"), ("bztar", ".tar.bz2"), ("tar", ".tar")])
 def test_in_an_archive(pack: tuple[str, str], folder: Path) -> None:
     archive = shutil.make_archive(str(folder.parent / "run"), pack[0], folder.parent, "run")
@@ -166,7 +207,7 @@ def another_data_file(folder: Path) -> None:
         (without_options, "No options .JSON with a section 'lstm'. among checkpoint"),
         (truncated_data, r"variable lm/.* lies behind the end of the data file \(1,000 bytes\)"),
         (truncated_index, "model.ckpt-7.index does not end as an index of a checkpoint does: it is truncated"),
-        (another_scope, r"no variables of bilm-tf's training \(lm/...\), but bilm/char_embed"),
+        (another_scope, r"no variables of bilm-tf \(lm/...\), but bilm/char_embed"),
         (whole_numbers, "variable lm/char_embed has numbers of TensorFlow's type 9"),
         (in_pieces, "variable lm/char_embed is in several pieces"),
         (another_data_file, "variable lm/char_embed is in a data file that is not there"),
