@@ -72,7 +72,7 @@ def embed(
         yield from _embed_window(model, tokenizer, window, chosen, batch_size)
 
 
-def load(folder: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model with all of its weights, and its tokenizer.
 
     Where weights are missing, `AutoModel.from_pretrained` warns and goes on with random numbers, and it passes over
@@ -80,15 +80,22 @@ def load(folder: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
     Args:
         folder: A model folder, as `elmo-hf convert` makes it.
+        model_class: What to load it as; by default the model without any head.
 
     Raises:
-        ElmoError: If a part of the folder is missing or damaged.
+        ElmoError: If a part of the folder is missing or damaged, or the class has a softmax and the folder has none.
     """
     with _blaming(folder, "model"):
         integers = _integers_in(Path(folder))
-        model, report = AutoModel.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
+        model, report = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
+    softmax = {name for name, _ in model.named_parameters() if name.startswith("softmax.")}
+    if softmax and softmax <= set(report["missing_keys"]):
+        raise ElmoError(
+            f"{folder} has no softmax, so it gives vectors but predicts no words: convert a checkpoint of a training, "
+            "such as bilm-tf's, with its vocabulary, or train a language model."
+        )
     # a task head is not expected, either, but is none of the model's parts
-    parts = tuple(f"{name}." for name, _ in model.named_children())
+    parts = tuple(f"{name}." for part in (model, model.base_model) for name, _ in part.named_children())
     prefix = f"{model.base_model_prefix}."
     problems = {
         "lack, or have in another shape,": [

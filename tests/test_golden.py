@@ -9,6 +9,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.batching import StreamBatches
+from elmo_hf.perplexity import CorpusScore, load_language_model, score
 from elmo_hf_conversion import convert
 
 
@@ -240,6 +243,56 @@ def test_every_layer_of_a_checkpoint_of_tensorflow(
         for i, sentence in enumerate(layers):
             recorded = expected[f"{i}_second" if second else str(i)]
             np.testing.assert_allclose(sentence, recorded, rtol=0, atol=TOLERANCE, err_msg=f"sentence {i}")
+
+
+# by bilm-tf's own run_test: one stream, and 32 of which the last incomplete window is dropped
+PERPLEXITIES = {"ckpt_char": (70.18923, 69.97493), "ckpt_token": (71.691505, 71.8218)}
+
+
+@pytest.fixture(scope="module", params=PERPLEXITIES)
+def language_model(
+    request: pytest.FixtureRequest, oracles: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ElmoForPreTraining, ElmoTokenizer, tuple[float, float]]:
+    """A checkpoint of a training by bilm-tf, converted, and its perplexities."""
+    folder = oracles / "bilm_tiny"
+    model = tmp_path_factory.mktemp(request.param) / "model"
+    convert([folder / request.param, folder / "data" / "vocab.txt"], model)
+    return *load_language_model(model), PERPLEXITIES[request.param]
+
+
+@pytest.fixture(scope="module")
+def heldout(oracles: Path) -> list[list[str]]:
+    text = (oracles / "bilm_tiny" / "data" / "heldout.txt").read_text(encoding="utf-8")
+    return [line.split() for line in text.splitlines()]
+
+
+def test_the_perplexity_of_bilm_tf_in_one_stream(
+    language_model: tuple[ElmoForPreTraining, ElmoTokenizer, tuple[float, float]], heldout: list[list[str]]
+) -> None:
+    model, tokenizer, (expected, _) = language_model
+    total = CorpusScore()
+
+    for sentence in score(model, tokenizer, heldout, stateful=True):
+        total.add(sentence)
+
+    assert total.predictions == 9019
+    assert total.perplexity == pytest.approx(expected, rel=1e-5)
+
+
+@torch.inference_mode()
+def test_the_perplexity_of_bilm_tf_in_many_streams(
+    language_model: tuple[ElmoForPreTraining, ElmoTokenizer, tuple[float, float]], heldout: list[list[str]]
+) -> None:
+    model, tokenizer, (_, expected) = language_model
+    state, losses = None, []
+
+    for window in StreamBatches(heldout, tokenizer, batch_size=32, unroll_steps=1, drop_last=True):
+        output = model(**window, state=state, use_cache=True)
+        state = output.state
+        losses.append(output.loss.double())
+
+    assert len(losses) == 266
+    assert float(torch.stack(losses).mean().exp()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_trained_mix_of_a_tagger_by_allennlp(oracles: Path, tmp_path: Path) -> None:
