@@ -1,0 +1,129 @@
+"""Perplexity of n-gram models with interpolated modified Kneser-Ney smoothing, on the vocabulary of an ELMo.
+
+    python benchmarks/ngram_perplexity.py --vocab vocab.txt train.txt.gz heldout.txt.gz
+    python benchmarks/ngram_perplexity.py --vocab vocab.txt train.txt.gz heldout.txt.gz --order 2 3 4
+
+The models are KenLM's. Its Python package has no builder of models; `lmplz` is made from the sources of the same
+package with a C++ compiler, CMake and Boost (Debian's libboost-{program-options,system,thread,test}-dev):
+
+    pip install kenlm==0.3.0
+    pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xf kenlm-0.3.0.tar.gz
+    cmake -S kenlm-0.3.0 -B build && cmake --build build --target lmplz    # then --lmplz build/bin/lmplz
+
+Texts have a tokenised sentence a line, plain or gzip. Words that are not in the vocabulary are <UNK> in both, before
+anything is counted, and <UNK> is predicted like a word. A sentence of n words has n + 1 predictions: forward, its
+words and </S> after <S>, and backward, on reversed text, its words and <S> after </S>. Perplexity is exp of the nats
+per prediction.
+"""
+
+import argparse
+import gzip
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import kenlm
+
+
+FIRST_WORDS = ("<S>", "</S>", "<UNK>")
+# what the sum of a distribution may differ from 1: KenLM has log10 probabilities of 32 bits
+TOLERANCE = 1e-5
+
+
+def read_vocabulary(path: Path) -> dict[str, str]:
+    """Give each word its line number, which is how KenLM sees it: no word is then one that KenLM has reserved."""
+    words = path.read_text(encoding="utf-8").splitlines()
+    if tuple(words[:3]) != FIRST_WORDS:
+        sys.exit(f"{path}: the first lines have to be {', '.join(FIRST_WORDS)}")
+    return {word: str(number) for number, word in enumerate(words)}
+
+
+def read_sentences(path: Path, vocabulary: dict[str, str]) -> list[list[str]]:
+    """Read sentences as line numbers of the vocabulary; lines without words are passed over."""
+    unknown = vocabulary["<UNK>"]
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        return [[vocabulary.get(word, unknown) for word in line.split()] for line in file if line.strip()]
+
+
+def build_model(lmplz: str, sentences: Sequence[Sequence[str]], order: int) -> kenlm.Model:
+    """Estimate a model, nothing pruned."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, arpa = Path(folder, "text"), Path(folder, "arpa")
+        text.write_text("".join(" ".join(words) + "\n" for words in sentences), encoding="utf-8")
+        command = [lmplz, "--order", str(order), "--memory", "1G", "--temp_prefix", f"{folder}/"]
+        done = subprocess.run(
+            [*command, "--text", text, "--arpa", arpa], stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+        config = kenlm.Config()
+        config.show_progress = False
+        config.arpa_complain = kenlm.ARPALoadComplain.NONE
+        return kenlm.Model(str(arpa), config)
+
+
+def check_sums(model: kenlm.Model, vocabulary: dict[str, str], sentences: Sequence[Sequence[str]]) -> None:
+    """Exit unless the probabilities after the first words of each of these sentences have the sum 1."""
+    words = [number for word, number in vocabulary.items() if word not in FIRST_WORDS[:2]]
+    # KenLM keeps a small share for words that it never saw
+    predicted = [*words, "</s>", "<unk>"]
+    for sentence in sentences:
+        state, after = kenlm.State(), kenlm.State()
+        model.BeginSentenceWrite(state)
+        for number in sentence:
+            total = sum(10 ** model.BaseScore(state, word, after) for word in predicted)
+            if abs(total - 1) > TOLERANCE:
+                sys.exit(f"the probabilities after {sentence} have the sum {total}, not 1")
+            model.BaseScore(state, number, after)
+            state, after = after, kenlm.State()
+
+
+def perplexity(model: kenlm.Model, sentences: Sequence[Sequence[str]]) -> float:
+    """Weight every prediction alike."""
+    nats = -math.log(10) * sum(model.score(" ".join(words)) for words in sentences)
+    return math.exp(nats / sum(len(words) + 1 for words in sentences))
+
+
+def main() -> None:
+    """Estimate, measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path, help="what the models are estimated from")
+    parser.add_argument("heldout", type=Path, help="what they are measured on")
+    parser.add_argument("--vocab", type=Path, required=True, help="a word a line, <S> </S> <UNK> first")
+    parser.add_argument("--order", type=int, nargs="+", default=[3], help="n of each model (default: 3)")
+    parser.add_argument("--lmplz", default="lmplz", help="KenLM's builder, where it is not on the PATH")
+    arguments = parser.parse_args()
+    if not shutil.which(arguments.lmplz):
+        parser.error(f"no program {arguments.lmplz}: build it as said above, and give its path as --lmplz")
+
+    vocabulary = read_vocabulary(arguments.vocab)
+    train, heldout = (read_sentences(path, vocabulary) for path in (arguments.train, arguments.heldout))
+    seen = {number for words in train for number in words}
+    absent = [word for word, number in vocabulary.items() if number not in seen and word not in FIRST_WORDS[:2]]
+    if absent:
+        sys.exit(
+            f"{arguments.train} lacks {len(absent)} words of {arguments.vocab}, such as {absent[0]!r}: "
+            "make the vocabulary of this text (elmo-hf build-vocab)"
+        )
+    predictions = sum(len(words) + 1 for words in heldout)
+    unknown = sum(words.count(vocabulary["<UNK>"]) for words in heldout)
+    print(f"{len(vocabulary)} words; {len(train)} sentences, {sum(map(len, train))} words to estimate from")
+    print(f"{len(heldout)} sentences held out, {predictions} predictions, {unknown} of them <UNK>")
+    print(f"{'order':>5}{'forward':>10}{'backward':>10}")
+    for order in arguments.order:
+        figures = []
+        for step in (1, -1):
+            model = build_model(arguments.lmplz, [words[::step] for words in train], order)
+            measured = [words[::step] for words in heldout]
+            check_sums(model, vocabulary, measured[:3])
+            figures.append(perplexity(model, measured))
+        print(f"{order:>5}" + "".join(f"{figure:>10.2f}" for figure in figures))
+
+
+if __name__ == "__main__":
+    main()

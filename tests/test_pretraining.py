@@ -1,0 +1,161 @@
+"""`LanguageModelTrainer`: the loss falls, a resumed training is the same training, and perplexity counts words."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_models import tiny_config
+from transformers import TrainingArguments, set_seed
+
+from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.batching import StreamBatches
+from elmo_hf.corpus import build_vocabulary
+from elmo_hf.pretraining import STATE_FILE, LanguageModelTrainer
+
+
+SENTENCES = [
+    line.split()
+    for line in (
+        "the king is here .",
+        "the queen is there , and the king is not .",
+        "no",
+        "who is the king ?",
+        "the old queen and the young king are here .",
+        "here !",
+        "is the queen old ?",
+        "the young queen is not here , but there .",
+    )
+    * 4
+]
+
+
+def make_trainer(
+    folder: Path, *, streams: bool = False, steps: int = 6, negatives: int = 0, **arguments: object
+) -> LanguageModelTrainer:
+    """A new tiny model and its trainer, the same each time."""
+    set_seed(3)
+    tokenizer = ElmoTokenizer(vocab=build_vocabulary(SENTENCES), max_characters_per_token=20)
+    config = tiny_config(
+        vocab_size=len(tokenizer), hidden_dropout_prob=0.1, num_negative_samples=negatives, cell_clip=3.0
+    )
+    defaults = {
+        "max_steps": steps,
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "constant",
+        "report_to": "none",
+        "save_steps": 4,
+        "logging_steps": 1,
+        "use_cpu": True,
+        "disable_tqdm": True,
+        "seed": 3,
+        "dataloader_pin_memory": False,
+    }
+    return LanguageModelTrainer(
+        ElmoForPreTraining(config),
+        TrainingArguments(str(folder), **{**defaults, **arguments}),
+        tokenizer=tokenizer,
+        train=StreamBatches(SENTENCES, tokenizer, batch_size=3, unroll_steps=5) if streams else SENTENCES,
+        heldout=SENTENCES[:8],
+        words_per_batch=60,
+    )
+
+
+def weights(trainer: LanguageModelTrainer) -> dict[str, torch.Tensor]:
+    return {name: part.clone() for name, part in trainer.language_model.state_dict().items()}
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["sentences", "streams"])
+def test_the_loss_falls(streams: bool, tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, streams=streams, steps=40, save_strategy="no", learning_rate=3e-2)
+    before = trainer.evaluate()["eval_loss"]
+
+    trainer.train()
+
+    assert trainer.evaluate()["eval_loss"] < before - 0.3
+
+
+@pytest.mark.parametrize("negatives", [0, 5], ids=["full", "sampled"])
+@pytest.mark.parametrize("streams", [False, True], ids=["sentences", "streams"])
+def test_a_resumed_training_ends_with_the_same_weights(streams: bool, negatives: int, tmp_path: Path) -> None:
+    whole = make_trainer(tmp_path / "whole", streams=streams, negatives=negatives)
+    whole.train()
+    make_trainer(tmp_path / "cut", streams=streams, negatives=negatives, steps=4).train()
+
+    resumed = make_trainer(tmp_path / "cut", streams=streams, negatives=negatives)
+    resumed.train(resume_from_checkpoint=True)
+
+    # in the middle of an epoch
+    assert (tmp_path / "cut" / "checkpoint-4").is_dir()
+    for name, part in weights(whole).items():
+        assert torch.equal(part, weights(resumed)[name]), name
+
+
+def test_streams_pass_their_state_on_and_save_it(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, streams=True, steps=4)
+
+    trainer.train()
+
+    saved = load_file(tmp_path / "checkpoint-4" / STATE_FILE)
+    assert {name: tuple(part.shape) for name, part in saved.items()} == {
+        f"{layer}.{name}": (3, 2, width) for layer in range(2) for name, width in (("hidden", 8), ("cell", 12))
+    }
+    assert all(part.abs().sum() > 0 for part in saved.values())
+
+
+def test_perplexity_weighs_predictions_not_batches(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path)
+    model, tokenizer = trainer.language_model.eval(), trainer.processing_class
+
+    metrics = trainer.evaluate()
+
+    totals, predictions = torch.zeros(2), 0
+    for words in SENTENCES[:8]:
+        batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
+        with torch.no_grad():
+            output = model(**batch, labels=batch["input_ids"])
+        totals += torch.stack([output.forward_losses.sum(), output.backward_losses.sum()])
+        predictions += len(words) + 1
+    forward, backward = (totals / predictions).tolist()
+    assert metrics["eval_forward_loss"] == pytest.approx(forward, rel=1e-5)
+    assert metrics["eval_backward_perplexity"] == pytest.approx(math.exp(backward), rel=1e-5)
+    assert metrics["eval_perplexity"] == pytest.approx(math.exp((forward + backward) / 2), rel=1e-5)
+
+
+def test_evaluation_takes_all_words_where_training_samples(tmp_path: Path) -> None:
+    full, sampled = make_trainer(tmp_path), make_trainer(tmp_path, negatives=5)
+
+    assert sampled.evaluate()["eval_loss"] == pytest.approx(full.evaluate()["eval_loss"], rel=1e-6)
+
+
+def test_accumulated_batches_equal_one_large_batch(tmp_path: Path) -> None:
+    large = make_trainer(tmp_path / "large", steps=1, save_strategy="no", optim="sgd")
+    large.words_per_batch = 10_000
+    small = make_trainer(tmp_path / "small", steps=1, save_strategy="no", optim="sgd", gradient_accumulation_steps=100)
+    for trainer in (large, small):
+        trainer.language_model.train().dropout.p = 0
+        for layer in trainer.language_model.elmo.layers:
+            layer.dropout.p = 0
+        trainer.train()
+
+    for name, part in weights(large).items():
+        torch.testing.assert_close(part, weights(small)[name], rtol=0, atol=1e-6, msg=name)
+
+
+def test_a_loss_that_is_no_number_stops_the_training(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, learning_rate=1e30)
+
+    with pytest.raises(ElmoError, match=r"loss is (nan|inf) after [1-5] steps: lower the learning rate"):
+        trainer.train()
+
+
+def test_both_losses_are_logged(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, steps=4, eval_strategy="steps", eval_steps=2)
+
+    trainer.train()
+
+    state = json.loads((tmp_path / "checkpoint-4" / "trainer_state.json").read_text())
+    names = {name for entry in state["log_history"] for name in entry}
+    assert {"loss", "eval_forward_loss", "eval_backward_loss", "eval_perplexity"} <= names
