@@ -1,10 +1,24 @@
 """ELMo as a first-class Hugging Face Transformers model."""
 
-from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
+from .bundled import ELMO_TINY_EN
 from .configuration_elmo import ElmoConfig
 from .errors import ElmoError
-from .modeling_elmo import ElmoForTokenClassification, ElmoModel, ElmoPreTrainedModel
+from .modeling_elmo import (
+    ElmoForMaskedLM,
+    ElmoForPreTraining,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoPreTrainedModel,
+)
 from .tokenization_elmo import ElmoTokenizer
 
 
@@ -14,17 +28,24 @@ __version__ = "0.1.0"
 AutoConfig.register(ElmoConfig.model_type, ElmoConfig, exist_ok=True)
 AutoTokenizer.register(ElmoConfig, fast_tokenizer_class=ElmoTokenizer, exist_ok=True)
 AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
+AutoModelForPreTraining.register(ElmoConfig, ElmoForPreTraining, exist_ok=True)
+AutoModelForMaskedLM.register(ElmoConfig, ElmoForMaskedLM, exist_ok=True)
 AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification, exist_ok=True)
 
 # ... and what is saved from here carries its code to where this package is not installed
 ElmoConfig.register_for_auto_class()
 ElmoTokenizer.register_for_auto_class()
 ElmoModel.register_for_auto_class("AutoModel")
+ElmoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
+ElmoForMaskedLM.register_for_auto_class("AutoModelForMaskedLM")
 ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
 
 __all__ = [
+    "ELMO_TINY_EN",
     "ElmoConfig",
     "ElmoError",
+    "ElmoForMaskedLM",
+    "ElmoForPreTraining",
     "ElmoForTokenClassification",
     "ElmoModel",
     "ElmoPreTrainedModel",

@@ -102,12 +102,15 @@ class BucketedSentences(Sampler[list[int]]):
         words_per_batch: Words of a batch at most, padding and both boundaries of each sentence included. A sentence
             that is longer is a batch of its own.
         seed: Of the order.
+        processes: Among which the batches will be shared: their number is a multiple of it, so that no process waits
+            for another in vain.
 
     Raises:
-        ElmoError: If `words_per_batch` is not positive, or no sentence has words.
+        ElmoError: If `words_per_batch` is not positive, no sentence has words, or there are fewer sentences than
+            processes.
     """
 
-    def __init__(self, lengths: Sequence[int], *, words_per_batch: int, seed: int = 0) -> None:
+    def __init__(self, lengths: Sequence[int], *, words_per_batch: int, seed: int = 0, processes: int = 1) -> None:
         self.lengths = np.asarray(lengths, dtype=np.int64)
         if words_per_batch < 1:
             raise ElmoError(f"words_per_batch is {words_per_batch}: give 1 or more.")
@@ -122,6 +125,15 @@ class BucketedSentences(Sampler[list[int]]):
         while self.bounds[-1] < len(longest_first):
             room = words_per_batch // (int(longest_first[self.bounds[-1]]) + 2)
             self.bounds.append(min(self.bounds[-1] + max(1, room), len(longest_first)))
+        while len(self) % processes:
+            # halve the batch of most sentences
+            sizes = np.diff(self.bounds)
+            place = int(sizes.argmax())
+            if sizes[place] < 2:
+                raise ElmoError(
+                    f"{len(longest_first)} sentences cannot be shared by {processes} processes: use fewer."
+                )
+            self.bounds.insert(place + 1, self.bounds[place] + int(sizes[place]) // 2)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the order of the next iteration; Trainer and Accelerate call this."""

@@ -1,4 +1,4 @@
-"""The `elmo-hf` command: convert an original ELMo, inspect and verify the result, embed text with it."""
+"""The `elmo-hf` command: convert an original ELMo, inspect, verify and use it, and measure a language model."""
 
 import argparse
 import contextlib
@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import sys
+import time
 import traceback
 import unicodedata
 import warnings
@@ -18,6 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
+from .bundled import ELMO_TINY_EN
+from .corpus import (
+    check_new_file,
+    count_words,
+    coverage,
+    find_files,
+    most_frequent,
+    read_lines,
+    read_sentences,
+    write_vocabulary,
+)
 from .errors import ElmoError
 from .inspection import describe, describe_layers, one_line, read_config, readable_size
 
@@ -98,7 +110,15 @@ def build_parser() -> argparse.ArgumentParser:
     _add_inspect(commands, shared)
     _add_verify(commands, shared)
     _add_embed(commands, shared)
+    _add_build_vocab(commands, shared)
+    _add_perplexity(commands, shared)
     return parser
+
+
+def _model_folder(name: str) -> Path:
+    """Find a model's folder: its path, or the name of the model that comes with the package."""
+    folder = Path(name)
+    return ELMO_TINY_EN if name == ELMO_TINY_EN.name and not folder.exists() else folder
 
 
 # argparse does not export the type of what add_subparsers returns
@@ -160,7 +180,7 @@ def _add_inspect(commands: Any, shared: argparse.ArgumentParser) -> None:
         help="show what a converted model is",
         description="Show the sizes, layers, parameters, tokenizer and origin of a model folder. Reads no weights.",
     )
-    parser.add_argument("model", type=Path, metavar="DIR", help="a model folder")
+    parser.add_argument("model", type=_model_folder, metavar="DIR", help="a model folder, or elmo-tiny-en")
     parser.set_defaults(run=_inspect)
 
 
@@ -190,7 +210,7 @@ def _add_embed(commands: Any, shared: argparse.ArgumentParser) -> None:
         parents=[shared],
         help="get the vectors of words in sentences",
         description="Compute a vector for each word of each sentence. Without --output, show them as a table.",
-        epilog='example: elmo-hf embed --text "The bank raised rates ." --model my-elmo',
+        epilog='example: elmo-hf embed --text "The bank raised rates ."',
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
@@ -199,7 +219,13 @@ def _add_embed(commands: Any, shared: argparse.ArgumentParser) -> None:
     source.add_argument(
         "file", nargs="?", metavar="FILE", help="UTF-8 text, one sentence a line; - reads standard input"
     )
-    parser.add_argument("--model", required=True, type=Path, metavar="DIR", help="a model folder")
+    parser.add_argument(
+        "--model",
+        default=ELMO_TINY_EN,
+        type=_model_folder,
+        metavar="DIR",
+        help="a model folder; by default elmo-tiny-en, the small English one that comes with this package",
+    )
     parser.add_argument(
         "--layer",
         default="mix",
@@ -218,6 +244,68 @@ def _add_embed(commands: Any, shared: argparse.ArgumentParser) -> None:
         "i, counted from 0, and is (words, width), or (layers, words, width) for all; an empty line has no words",
     )
     parser.set_defaults(run=_embed)
+
+
+def _add_build_vocab(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "build-vocab",
+        parents=[shared],
+        help="make the vocabulary of a language model",
+        description="Count the words of text files and write them by descending frequency, one a line, after <S>, "
+        "</S> and <UNK>.",
+        epilog="example: elmo-hf build-vocab 'news/*.txt.gz' --output vocab.txt --min-count 3",
+    )
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="UTF-8 text, one sentence a line, words apart by white space; as it is or compressed by gzip, bzip2 or "
+        "xz; a folder or a pattern for several; - reads standard input",
+    )
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="file to make; must not exist")
+    parser.add_argument(
+        "--min-count", type=int, default=1, metavar="N", help="leave out words that occur less often; 1 by default"
+    )
+    parser.add_argument(
+        "--max-size", type=int, metavar="N", help="lines of the vocabulary at most; the most frequent words stay"
+    )
+    parser.set_defaults(run=_build_vocab)
+
+
+def _add_perplexity(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "perplexity",
+        parents=[shared],
+        help="measure how well a language model predicts a text",
+        description="Compute the perplexity of a text by a language model, with the softmax over all words: of the "
+        "forward direction, of the backward one, and of the mean of their losses. Each sentence is read by itself, "
+        "and words outside the vocabulary are predicted as <UNK>.",
+        epilog="example: elmo-hf perplexity my-elmo heldout.txt --tokenized",
+    )
+    parser.add_argument("model", type=_model_folder, metavar="MODEL", help="a model folder that has a softmax")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="UTF-8 text, one sentence a line; as it is or compressed by gzip, bzip2 or xz; a folder or a pattern for "
+        "several; - reads standard input",
+    )
+    parser.add_argument(
+        "--tokenized", action="store_true", help="the words are apart by white space already: do not split further"
+    )
+    parser.add_argument(
+        "--stateful", action="store_true", help="go on from sentence to sentence as in one stream, as bilm-tf does"
+    )
+    parser.add_argument(
+        "--json-lines",
+        type=Path,
+        metavar="FILE",
+        help="new file for the scores of each sentence, a JSON object a line",
+    )
+    parser.add_argument(
+        "--batch", type=int, default=2048, metavar="WORDS", help="words that are read at once, 2048 by default"
+    )
+    parser.set_defaults(run=_perplexity)
 
 
 def _convert(options: argparse.Namespace) -> int:
@@ -297,7 +385,7 @@ def _verify(options: argparse.Namespace) -> int:
     read_config(options.model)
     sentences = None
     if options.sentences is not None:
-        sentences = [line.split() for line in _read_lines(str(options.sentences))]
+        sentences = [line.split() for line in read_lines(str(options.sentences))]
     with _notes_held_back():
         differences = verify(options.model, options.sources, sentences)
     print("layer  state   max |difference|  max |value|  tolerance")
@@ -321,7 +409,7 @@ def _embed(options: argparse.Namespace) -> int:
     _silence_libraries()
     # refuse what can be refused before the model is loaded
     layer = parse_layer(options.layer, read_config(options.model).num_hidden_layers)
-    lines = options.text if options.text is not None else _read_lines(options.file)
+    lines = options.text if options.text is not None else read_lines(options.file)
     model, tokenizer = load(options.model)
     read: deque[tuple[str, list[str]]] = deque()
 
@@ -343,6 +431,60 @@ def _embed(options: argparse.Namespace) -> int:
             num_sentences += 1
             num_words += len(words)
     print(f"Wrote {num_sentences:,} sentences of {num_words:,} words to {options.output}.")
+    return 0
+
+
+def _build_vocab(options: argparse.Namespace) -> int:
+    check_new_file(options.output)
+    limits = {"min_count": options.min_count, "max_size": options.max_size}
+    # refuse what can be refused before the text is read
+    special = most_frequent({}, **limits)
+    counts = count_words(read_sentences(options.files))
+    if not counts:
+        raise ElmoError(f"{', '.join(options.files)}: there are no words: check the text.")
+    words = most_frequent(counts, **limits)
+    write_vocabulary(options.output, words)
+    print(f"Wrote {len(words):,} words to {options.output}, {', '.join(special)} included.")
+    print(f"The text has {counts.total():,} words, {len(counts):,} of them distinct.")
+    print(f"The vocabulary covers {coverage(counts, words):.2%} of the text.")
+    return 0
+
+
+def _perplexity(options: argparse.Namespace) -> int:
+    from .perplexity import CorpusScore, load_language_model, open_score_file, score
+
+    _silence_libraries()
+    # refuse what can be refused before the model is loaded
+    if options.json_lines is not None:
+        check_new_file(options.json_lines)
+    find_files(options.files)
+    model, tokenizer = load_language_model(options.model)
+    read: deque[list[str]] = deque()
+
+    def sentences() -> Iterator[list[str]]:
+        for words in read_sentences(options.files, tokenize=str.split if options.tokenized else tokenizer.tokenize):
+            read.append(words)
+            yield words
+
+    total, start = CorpusScore(), time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        add = None if options.json_lines is None else stack.enter_context(open_score_file(options.json_lines))
+        for sentence in score(model, tokenizer, sentences(), stateful=options.stateful, words_per_batch=options.batch):
+            total.add(sentence)
+            words = read.popleft()
+            if add is not None:
+                add(words, sentence)
+        if not total.sentences:
+            raise ElmoError(f"{', '.join(options.files)}: there are no words: check the text.")
+    speed = total.words / (time.perf_counter() - start)
+    how = "read as one stream" if options.stateful else "each read by itself"
+    print(f"perplexity   {total.perplexity:,.3f}")
+    print(f"  forward    {total.forward_perplexity:,.3f}")
+    print(f"  backward   {total.backward_perplexity:,.3f}")
+    print(f"sentences    {total.sentences:,}, {how}")
+    print(f"predictions  {total.predictions:,} in each direction: {total.words:,} words and the sentences' ends")
+    print(f"unknown      {total.unknown_rate:.2%} of the words, predicted as {tokenizer.unk_token}")
+    print(f"speed        {speed:,.0f} words/s")
     return 0
 
 
@@ -371,23 +513,6 @@ def _print_vectors(number: int, line: str, words: list[str], vectors: "Vectors")
                 + "".join(f"{value:>9.4f}" for value in vector[:shown])
                 + more
             )
-
-
-def _read_lines(name: str) -> Iterator[str]:
-    """Read the lines of a UTF-8 file, or of standard input for `-`, without their ends."""
-    if name == "-" and sys.stdin is None:
-        raise ElmoError("Standard input is closed: give a file, or --text.")
-    with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            try:
-                # a mark at the very start is not text
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                source = "standard input" if name == "-" else name
-                raise ElmoError(
-                    f"{source}, line {number}: byte {raw[error.start]:#04x} is not UTF-8: save the text as UTF-8."
-                ) from error
-            yield line.rstrip("\r\n")
 
 
 class _HeldBack(logging.Handler):

@@ -348,7 +348,7 @@ class ElmoModel(ElmoPreTrainedModel):
         encoded = self.token_encoder(ids.flatten(0, 2)[words])
         token_layer = encoded.new_zeros(places.numel(), encoded.shape[1]).index_copy(0, words, encoded)
         # [B, T, 2, P] -> [B, T, H]
-        halves = token_layer.reshape(*places.shape, -1).transpose(1, 2)
+        halves = token_layer.reshape(*places.shape, encoded.shape[1]).transpose(1, 2)
         hidden_states = halves.expand(-1, -1, 2, -1).reshape(*mask.shape, self.config.hidden_size)
         layers, states = [hidden_states], []
         packing = pack_words(mask)

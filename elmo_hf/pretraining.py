@@ -80,15 +80,18 @@ class LanguageModelTrainer(Trainer):
         if self.on_streams:
             streams: Any = self.train_dataset
             return self.accelerator.prepare(DataLoader(streams, batch_size=None))
-        return self._sentence_loader(self.train_dataset)
+        return self._sentence_loader(self.train_dataset, self.args.world_size)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         """Batch sentences to evaluate on by length."""
         return self._sentence_loader(self.eval_dataset if eval_dataset is None else eval_dataset)
 
-    def _sentence_loader(self, sentences: Any) -> DataLoader[Any]:
+    def _sentence_loader(self, sentences: Any, processes: int = 1) -> DataLoader[Any]:
         sampler = BucketedSentences(
-            [len(words) for words in sentences], words_per_batch=self.words_per_batch, seed=self.args.seed
+            [len(words) for words in sentences],
+            words_per_batch=self.words_per_batch,
+            seed=self.args.seed,
+            processes=processes,
         )
         loader: DataLoader[Any] = DataLoader(
             sentences,

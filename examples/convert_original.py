@@ -4,7 +4,7 @@ The model is the tiny biLM, trained by TensorFlow, that AllenNLP shipped with it
 be read as ten batches of three with the state of the LSTMs passed on, and the vectors that TensorFlow computed for
 their words: the top layer.
 
-    python examples/quickstart.py [--output my-elmo]
+    python examples/convert_original.py [--output my-elmo]
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> int:
         original = get_original()
         get_model(original, output)
     except (ElmoError, OSError, ValueError) as error:
-        print(f"quickstart: error: {error}", file=sys.stderr)
+        print(f"convert_original: error: {error}", file=sys.stderr)
         return 1
 
     print("\n3. Load it with the Auto classes")
@@ -62,7 +62,7 @@ Try next
    elmo-hf verify {output} {original / "lm_weights.hdf5"} {original / "options.json"}
 """)
     if worst > TOLERANCE:
-        print(f"quickstart: error: a difference of {worst:.1e} exceeds {TOLERANCE:.0e}", file=sys.stderr)
+        print(f"convert_original: error: a difference of {worst:.1e} exceeds {TOLERANCE:.0e}", file=sys.stderr)
         return 1
     return 0
 

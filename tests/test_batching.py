@@ -352,3 +352,16 @@ def test_what_reads_is_sent_to_other_processes() -> None:
 def test_refuses_what_cannot_be_meant(make: Any, message: str) -> None:
     with pytest.raises(ElmoError, match=message):
         make()
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 5])
+def test_processes_get_equally_many_batches_of_all_sentences(processes: int) -> None:
+    sampler = BucketedSentences([3, 9, 4, 4, 0, 1, 7, 2, 2, 5, 8], words_per_batch=25, processes=processes)
+
+    assert len(sampler) % processes == 0
+    assert sorted(sentence for batch in sampler for sentence in batch) == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10]
+
+
+def test_more_processes_than_sentences_are_refused() -> None:
+    with pytest.raises(ElmoError, match="2 sentences cannot be shared by 3 processes: use fewer"):
+        BucketedSentences([3, 9], words_per_batch=25, processes=3)

@@ -103,12 +103,14 @@ def test_help_names_every_command(capsys: Captured) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["--help"])
 
-    assert re.findall(r"^    (\w+)  ", capsys.readouterr().out, re.MULTILINE) == [
+    assert re.findall(r"^    ([\w-]+)(?:  |$)", capsys.readouterr().out, re.MULTILINE) == [
         "convert",
         "export",
         "inspect",
         "verify",
         "embed",
+        "build-vocab",
+        "perplexity",
     ]
 
 
@@ -654,7 +656,7 @@ def test_a_closed_standard_input_is_named(model: Path) -> None:
     process = subprocess.run(f"{shlex.join(arguments)} <&-", shell=True, capture_output=True, text=True, check=False)
 
     assert process.returncode == 1
-    assert process.stderr == "elmo-hf: error: Standard input is closed: give a file, or --text.\n"
+    assert process.stderr == "elmo-hf: error: Standard input is closed: give a file.\n"
 
 
 def test_a_name_that_is_not_utf_8_is_named(model: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -1,9 +1,9 @@
 """The pages: every `python` block runs, and every `elmo-hf` command of a `console` block prints what the page shows.
 
 The reader's folder holds the original files `weights.hdf5` and `options.json`, the converted `my-elmo`, and
-`sentences.txt`; the quickstart's original is in the cache at home. Python blocks run on random weights in the shape of
-AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo itself, so that a page shows the output of a
-real model.
+`sentences.txt`; the original of `examples/convert_original.py` is in the cache at home. Python blocks run on random
+weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo itself, so that a page
+shows the output of a real model.
 """
 
 import re

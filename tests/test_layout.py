@@ -18,10 +18,12 @@ UNTESTED = {"__init__.py", "__main__.py", "errors.py"}
 
 # tests of more than one module: of all Hub files, of the layout, of what users do from end to end
 ACROSS = {
+    "test_build_vocab.py",
     "test_docs.py",
     "test_golden.py",
     "test_hostile_input.py",
     "test_hub_files.py",
+    "test_language_model.py",
     "test_layout.py",
     "test_many_langs.py",
     "test_remote_code.py",
@@ -61,8 +63,11 @@ def test_every_test_file_is_at_the_path_of_a_module(test_file: Path) -> None:
 
 def test_public_names_of_the_package() -> None:
     assert elmo_hf.__all__ == [
+        "ELMO_TINY_EN",
         "ElmoConfig",
         "ElmoError",
+        "ElmoForMaskedLM",
+        "ElmoForPreTraining",
         "ElmoForTokenClassification",
         "ElmoModel",
         "ElmoPreTrainedModel",

@@ -1,4 +1,4 @@
-"""`examples/quickstart.py` runs, tells the truth, and harms nothing."""
+"""`examples/convert_original.py` runs, tells the truth, and harms nothing."""
 
 import importlib.util
 import re
@@ -11,18 +11,18 @@ import pytest
 from transformers.utils import logging
 
 
-QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "convert_original.py"
 
 Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script as a module, about to run in an empty folder with `--output model`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["quickstart.py", "--output", "model"])
+    monkeypatch.setattr(sys, "argv", ["convert_original.py", "--output", "model"])
     monkeypatch.setattr(logging, "disable_progress_bar", lambda: None)
-    spec = importlib.util.spec_from_file_location("quickstart", QUICKSTART)
+    spec = importlib.util.spec_from_file_location("convert_original", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -31,7 +31,7 @@ def quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.mark.usefixtures("allennlp_fixture")
 def test_prints_small_differences_and_where_the_model_is(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(QUICKSTART), "--output", "model"],
+        [sys.executable, str(SCRIPT), "--output", "model"],
         cwd=tmp_path,
         capture_output=True,
         encoding="utf-8",
@@ -48,46 +48,46 @@ def test_prints_small_differences_and_where_the_model_is(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("allennlp_fixture")
-def test_a_second_run_uses_the_same_model(quickstart: ModuleType, tmp_path: Path, capsys: Captured) -> None:
-    assert quickstart.main() == 0
+def test_a_second_run_uses_the_same_model(script: ModuleType, tmp_path: Path, capsys: Captured) -> None:
+    assert script.main() == 0
     before = (tmp_path / "model" / "model.safetensors").stat()
 
-    assert quickstart.main() == 0
+    assert script.main() == 0
 
     assert "from an earlier run" in capsys.readouterr().out
     assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == before.st_mtime_ns
 
 
 @pytest.mark.usefixtures("allennlp_fixture")
-def test_a_folder_of_something_else_is_left_alone(quickstart: ModuleType, tmp_path: Path, capsys: Captured) -> None:
+def test_a_folder_of_something_else_is_left_alone(script: ModuleType, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").write_text("mine")
 
-    assert quickstart.main() == 1
+    assert script.main() == 1
 
-    assert re.fullmatch(r"quickstart: error: [^\n]*model[^\n]*\n", capsys.readouterr().err)
+    assert re.fullmatch(r"convert_original: error: [^\n]*model[^\n]*\n", capsys.readouterr().err)
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.usefixtures("allennlp_fixture")
 def test_a_difference_is_not_glossed_over(
-    quickstart: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    recorded = quickstart.read_recorded
-    monkeypatch.setattr(quickstart, "read_recorded", lambda *arguments: recorded(*arguments) + 1e-3)
+    recorded = script.read_recorded
+    monkeypatch.setattr(script, "read_recorded", lambda *arguments: recorded(*arguments) + 1e-3)
 
-    assert quickstart.main() == 1
+    assert script.main() == 1
 
     assert "exceeds 1e-05" in capsys.readouterr().err
 
 
 def test_says_what_to_do_where_the_wheel_cannot_be_had(
-    quickstart: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
 
-    assert quickstart.main() == 1
+    assert script.main() == 1
 
-    assert re.fullmatch(r"quickstart: error: [^\n]*allennlp==0\.9\.0[^\n]*\n", capsys.readouterr().err)
+    assert re.fullmatch(r"convert_original: error: [^\n]*allennlp==0\.9\.0[^\n]*\n", capsys.readouterr().err)

@@ -2,6 +2,9 @@
 
 import gzip
 import importlib.util
+import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -104,3 +107,28 @@ def test_needs_a_vocabulary_or_a_model(run: Run, capsys: pytest.CaptureFixture[s
         run("--output", "out")
 
     assert "give --vocab to begin from nothing, or --model to go on" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_that_accumulates(run: Run, tmp_path: Path) -> None:
+    # an even number of batches, so that both take the same
+    options = ["--vocab", "vocab.txt", "--epochs", "2", "--dropout=0", "--save-steps=2", "--words-per-batch=50"]
+    run(*options, "--output", "one", "--accumulate", "2")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    done = subprocess.run(
+        [*launch, str(SCRIPT), "text.gz", *SMALL, *options, "--output", "two"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for name, part in one.items():
+        torch.testing.assert_close(two[name], part, rtol=0, atol=1e-4, msg=name)
+    logs = [json.loads(next((tmp_path / name).glob("*/trainer_state.json")).read_text()) for name in ("one", "two")]
+    losses = [[entry["loss"] for entry in log["log_history"] if "loss" in entry] for log in logs]
+    assert losses[0]
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
