@@ -131,7 +131,6 @@ def test_version(capsys: Captured) -> None:
         ["convert"],
         ["convert", "source", "--output", "model", "--json"],
         ["export", "model"],
-        ["embed", "--text", "a"],
         ["embed", "--model", "m"],
         ["embed", "file", "--text", "a", "--model", "m"],
     ],
