@@ -266,7 +266,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Give the word vocabulary another size; see `PreTrainedModel.resize_token_embeddings`.
 
-        Without word embeddings only `config.vocab_size` changes: the table of characters has a row for every byte.
+        Without word embeddings only the softmax of a language model and `config.vocab_size` change: the table of
+        characters has a row for every byte.
         """
         # CODEPATH: bilm-tf models trained without a character encoder
         if self.config.word_embedding_dim:
@@ -275,7 +276,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self.config.validate_architecture()
         softmax = self.get_output_embeddings()
         if isinstance(softmax, ElmoSoftmax):
-            softmax.replace(self._get_resized_lm_head(softmax, self.config.vocab_size))
+            mean_resizing = kwargs.get("mean_resizing", True)
+            softmax.replace(self._get_resized_lm_head(softmax, self.config.vocab_size, mean_resizing=mean_resizing))
         embeddings = self.get_input_embeddings()
         # the parent's signature says Embedding where its get_input_embeddings says Module
         return embeddings  # type: ignore[return-value]
@@ -385,8 +387,12 @@ class ElmoModel(ElmoPreTrainedModel):
         if self.token_encoder.word_embeddings is not None:
             if input_ids is None:
                 raise ValueError("This model reads word ids: pass `input_ids`, as its tokenizer returns them.")
-            columns.append(check_integers("input_ids", input_ids)[..., None])
-            masks.append(input_ids != self.config.pad_token_id)
+            words = check_integers("input_ids", input_ids)
+            masks.append(words != self.config.pad_token_id)
+            # CODEPATH: bilm-tf models trained without a character encoder have no row for a mask behind the words
+            if self.config.unk_token_id is not None:
+                words = words.masked_fill(words == self.config.vocab_size, self.config.unk_token_id)
+            columns.append(words[..., None])
         if self.token_encoder.char_embeddings is not None:
             width = self.config.max_characters_per_token
             if char_ids is None:
@@ -485,7 +491,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         if labels is None:
             result.forward_logits, result.backward_logits = self.softmax(states)
             return result
-        targets = self.read_targets(labels, attention_mask, states.shape[1:3])
+        _, words = self.elmo.read_ids(input_ids, char_ids, attention_mask)
+        targets = self.read_targets(labels, words)
         predicted = targets != -100
         # [2], at least 1
         counts = predicted.sum(dim=(1, 2)).clamp(min=1)
@@ -501,18 +508,17 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         result.forward_loss, result.backward_loss = spread.sum(dim=(1, 2)) / counts
         return result
 
-    def read_targets(
-        self, labels: torch.Tensor, attention_mask: torch.Tensor | None, shape: torch.Size
-    ) -> torch.Tensor:
+    def read_targets(self, labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         """Find what each direction predicts at each word, `[2, B, T]`, -100 for nothing."""
-        labels = check_integers("labels", labels)
-        if labels.shape == (shape[0], 2, shape[1]):
+        labels, (sentences, length) = check_integers("labels", labels), words.shape
+        if labels.shape == (sentences, 2, length):
             targets = labels.transpose(0, 1)
-        elif labels.shape == shape:
-            targets = neighbours(labels, attention_mask)
+        elif labels.shape == words.shape:
+            targets = neighbours(labels, words)
         else:
             raise ValueError(
-                f"`labels` is {tuple(labels.shape)} where the batch is {tuple(shape)}: pass the word ids of the batch."
+                f"`labels` is {tuple(labels.shape)} where the batch is {sentences, length}: pass the word ids of the "
+                "batch."
             )
         wrong = targets[(targets != -100) & ((targets < 1) | (targets >= self.config.vocab_size))]
         if len(wrong):
@@ -531,12 +537,11 @@ def select_layers(layers: tuple[torch.Tensor, ...], wanted: bool | list[int] | N
     return tuple(layer if index in kept else None for index, layer in enumerate(layers))
 
 
-def neighbours(labels: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+def neighbours(labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """For each word of `[B, T]`, the label of the next and of the previous word, `[2, B, T]`; -100 if there is none.
 
-    Padding, wherever it is, is passed over.
+    Padding, where `words` is false, is passed over.
     """
-    words = torch.ones_like(labels, dtype=torch.bool) if attention_mask is None else attention_mask != 0
     targets = labels.new_full((2, *labels.shape), -100)
     # [N], [N]
     sentence, place = words.nonzero(as_tuple=True)
@@ -599,9 +604,6 @@ class ElmoForMaskedLM(ElmoPreTrainedModel):
         Raises:
             ValueError: As `ElmoModel`.
         """
-        # CODEPATH: bilm-tf models trained without a character encoder have no row for a mask behind the words
-        if self.config.word_embedding_dim and input_ids is not None:
-            input_ids = input_ids.masked_fill(input_ids >= self.config.vocab_size, self.config.unk_token_id or 0)
         wanted = kwargs.pop("output_hidden_states", None)
         outputs = self.elmo(
             input_ids,
@@ -613,7 +615,7 @@ class ElmoForMaskedLM(ElmoPreTrainedModel):
         top = outputs.hidden_states[-1]
         # [2, B, T]: where each word's left and right neighbour is, -100 where there is none
         places = torch.arange(top.shape[1], device=top.device).expand(top.shape[:2])
-        right, left = neighbours(places, attention_mask)
+        right, left = neighbours(places, self.elmo.read_ids(input_ids, char_ids, attention_mask)[1])
         scores = []
         for half, place in zip(top.chunk(2, dim=2), (left, right), strict=True):
             # [B, T, P]

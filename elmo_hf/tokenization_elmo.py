@@ -99,6 +99,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         eos_token: Word that ends a sentence; `</S>`, with `char_vocab` `<eos>`.
         unk_token: Word that stands for those outside the vocabulary; `<UNK>`, with `char_vocab` `<oov>`.
         pad_token: What padding is shown as; the same letters in a text are an ordinary word.
+        mask_token: Word that stands for one to be filled in, such as `<MASK>`; by default there is none. Raw text may
+            have it beside any character. Its id is its line's or, if it has none, `vocab_size`, one after the last.
         **kwargs: Options of every Transformers tokenizer, such as `padding_side` or `model_max_length`.
 
     Raises:
@@ -122,6 +124,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         eos_token: str | AddedToken | None = EOS,
         unk_token: str | AddedToken | None = UNK,
         pad_token: str | AddedToken = PAD,
+        mask_token: str | AddedToken | None = None,
         **kwargs: Any,
     ) -> None:
         if isinstance(max_characters_per_token, bool) or not isinstance(max_characters_per_token, int):
@@ -165,6 +168,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             eos_token=eos_token,
             unk_token=unk_token,
             pad_token=pad_token,
+            mask_token=mask_token,
             **kwargs,
         )
         self._adapt_backend()
@@ -391,7 +395,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
         Args:
             token_ids: Word ids, `[T]` or `[B, T]`, or character ids, `[T, C]` or `[B, T, C]`: lists, arrays, tensors.
-            skip_special_tokens: Leave out boundaries and padding, and of word ids `<UNK>`.
+            skip_special_tokens: Leave out boundaries and padding, and of word ids `<UNK>` and the mask.
             **kwargs: As in the parent.
 
         Returns:
@@ -434,8 +438,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return (*names, str(path))
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
-        """Write the vocabulary as bilm-tf reads it, a word a line, to `vocab.txt`."""
-        words = sorted(self.get_vocab().items(), key=lambda item: item[1])
+        """Write the vocabulary as bilm-tf reads it, a word a line, without added words, to `vocab.txt`."""
+        words = sorted(self.backend_tokenizer.get_vocab(with_added_tokens=False).items(), key=lambda item: item[1])
         path = Path(save_directory) / "-".join(filter(None, [filename_prefix, "vocab.txt"]))
         # id 0 is padding, which is no line
         path.write_text("".join(f"{word}\n" for word, _ in words[1:]), encoding="utf-8")

@@ -83,6 +83,22 @@ def test_a_sentence_costs_the_same_in_any_batch_and_with_padding_anywhere(fields
         )
 
 
+@pytest.mark.parametrize("cls", [ElmoForPreTraining, ElmoForMaskedLM])
+@reads
+def test_padding_without_a_mask_is_passed_over_too(fields: dict, cls: type) -> None:
+    model, batch = language_model(cls, **fields), batch_of(5, 9)
+    labels = labels_of(batch)
+    expected = model(**batch, labels=labels)
+    reads = "input_ids" if fields else "char_ids"
+
+    output = model(**{reads: batch[reads]}, labels=labels)
+
+    torch.testing.assert_close(output.loss, expected.loss)
+    if cls is ElmoForPreTraining:
+        torch.testing.assert_close(output.backward_losses, expected.backward_losses)
+        assert not output.backward_losses[labels == -100].any()
+
+
 @reads
 def test_streams_equal_sentences(fields: dict) -> None:
     model, batch = language_model(**fields), sentence(7, tiny_config(vocab_size=30))
@@ -186,13 +202,37 @@ def test_the_softmax_is_resized_with_the_vocabulary(fields: dict, cls: type) -> 
     model, batch = language_model(cls, **fields), sentence(5, tiny_config(vocab_size=30))
     before = model(**batch).forward_logits
 
-    model.resize_token_embeddings(33)
+    model.resize_token_embeddings(33, mean_resizing=False)
 
     assert model.config.vocab_size == model.softmax.out_features == 33
     assert model(**batch).forward_logits.shape[2] == 33
     if cls is ElmoForPreTraining:
         torch.testing.assert_close(model(**batch).forward_logits[..., :30], before)
         assert model(**batch, labels=batch["input_ids"]).loss > 0
+
+
+def test_new_rows_of_the_softmax_can_be_like_the_mean_of_the_others() -> None:
+    model = language_model()
+    with torch.no_grad():
+        model.softmax.weight.fill_(3.0)
+
+    model.resize_token_embeddings(40)
+
+    torch.testing.assert_close(model.softmax.weight[30:], torch.full((10, 8), 3.0), rtol=0, atol=0.01)
+
+
+def test_a_tied_softmax_is_resized_with_its_table(tmp_path: Path) -> None:
+    model = language_model(**WORDS, tie_word_embeddings=True)
+
+    model.resize_token_embeddings(33)
+
+    assert model.softmax.weight is model.elmo.token_encoder.word_embeddings.weight
+    assert model.softmax.weight.shape == (33, 8)
+    assert model.softmax.bias.shape == (33,)
+    model.save_pretrained(tmp_path)
+    batch = sentence(5, model.config)
+    loaded = ElmoForPreTraining.from_pretrained(tmp_path)
+    assert torch.equal(loaded(**batch).forward_logits, model(**batch).forward_logits)
 
 
 def test_some_layers_can_be_asked_for() -> None:
@@ -275,3 +315,37 @@ def test_fill_mask_takes_a_mask(fields: dict, vocabulary: list[str], tmp_path: P
         "bank",
         "river",
     }
+
+
+@reads
+def test_fill_mask_takes_many_sentences_and_many_masks(fields: dict) -> None:
+    tokenizer = ElmoTokenizer(VOCABULARY, 20, mask_token="<MASK>")
+    fill = pipeline(
+        "fill-mask",
+        model=tiny_model(ElmoForMaskedLM, vocab_size=tokenizer.vocab_size, **fields),
+        tokenizer=tokenizer,
+    )
+    texts = ["<MASK>", "the <MASK>.", "its <MASK> left the <MASK> , rates raised ."]
+
+    together, alone = fill(texts, batch_size=3), [fill(text) for text in texts]
+
+    # where there are several masks, a list of guesses for each
+    assert [len(guesses) for guesses in alone] == [5, 5, 2]
+    for guesses, expected in zip([*together[:2], *together[2]], [*alone[:2], *alone[2]], strict=True):
+        assert [guess["token"] for guess in guesses] == [guess["token"] for guess in expected]
+        scores = [guess["score"] for guess in expected]
+        assert [guess["score"] for guess in guesses] == pytest.approx(scores, rel=1e-4)
+
+
+@pytest.mark.parametrize("cls", [ElmoModel, ElmoForPreTraining, ElmoForMaskedLM])
+def test_a_model_of_words_reads_a_mask_as_an_unknown_word(cls: type) -> None:
+    model = tiny_model(cls, **WORDS, vocab_size=12)
+    mask, unknown = torch.tensor([[1, 5, 12, 7, 2]]), torch.tensor([[1, 5, 3, 7, 2]])
+
+    for found, expected in zip(model(input_ids=mask).to_tuple(), model(input_ids=unknown).to_tuple(), strict=True):
+        assert torch.equal(found, expected)
+    with pytest.raises(ValueError, match="`input_ids` goes from 1 to 13 but this model has ids 0 to 11"):
+        model(input_ids=mask + (mask == 12))
+    model.config.unk_token_id = None
+    with pytest.raises(ValueError, match="`input_ids` goes from 1 to 12 but this model has ids 0 to 11"):
+        model(input_ids=mask)

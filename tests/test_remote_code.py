@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 
 
 SENTENCES = [["EU-wide", "measures"], ["Hà Nội"], []]
@@ -165,3 +165,39 @@ print(type(AutoModel.from_pretrained(sys.argv[1], trust_remote_code=True)).__nam
     )
 
     assert done.stdout.strip() == "ElmoModel", done.stderr
+
+
+def test_words_are_filled_in_without_the_package(tmp_path: Path) -> None:
+    tokenizer = ElmoTokenizer(["<S>", "</S>", "<UNK>", "the", "bank"], mask_token="<MASK>")
+    config = ElmoConfig(
+        vocab_size=tokenizer.vocab_size, hidden_size=16, intermediate_size=12, char_filters=[[1, 4], [2, 4]]
+    )
+    ElmoForPreTraining(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    program = """
+import sys
+if sys.argv[1] == "without":
+    sys.modules["elmo_hf"] = None
+else:
+    import elmo_hf
+from transformers import AutoModelForPreTraining, AutoTokenizer, pipeline
+options = {"trust_remote_code": True} if sys.argv[1] == "without" else {}
+model = AutoModelForPreTraining.from_pretrained(sys.argv[2], **options).eval()
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[2], **options)
+batch = tokenizer("the bank", return_tensors="pt")
+fill = pipeline("fill-mask", sys.argv[2], **options)
+print(model(**batch, labels=batch["input_ids"]).loss.item(), fill("the <MASK>")[0]["score"])
+"""
+
+    answers = []
+    for how in ("without", "with"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, how, tmp_path / "model"],
+            env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        answers.append(done.stdout)
+
+    assert answers[0] == answers[1]

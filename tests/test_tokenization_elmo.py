@@ -458,6 +458,55 @@ def test_added_words_are_found_in_text_but_not_inside_given_words() -> None:
     assert tokenizer(["New York", "New Yorker"], is_split_into_words=True)["input_ids"] == [1, 8, 3, 2]
 
 
+MASK_IDS = {"behind the words": (VOCABULARY, 8), "a word": ([*VOCABULARY, "<MASK>", "dog"], 8)}
+
+
+def loaded(tokenizer: ElmoTokenizer, folder: Path) -> ElmoTokenizer:
+    tokenizer.save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    "after", [lambda one, _: one, lambda one, _: pickled(one), loaded], ids=["", "pickled", "saved"]
+)
+@pytest.mark.parametrize(("vocabulary", "number"), MASK_IDS.values(), ids=MASK_IDS)
+def test_a_mask_is_one_word(vocabulary: list[str], number: int, after: Callable, tmp_path: Path) -> None:
+    tokenizer = after(ElmoTokenizer(vocabulary, mask_token="<MASK>"), tmp_path)
+
+    assert (tokenizer.mask_token, tokenizer.mask_token_id) == ("<MASK>", number)
+    # what a model has rows for: the mask is not among it, unless it is a word
+    assert tokenizer.vocab_size == len(vocabulary) + 1
+    batch = tokenizer(["the <MASK>.", "<MASK>"], padding=True)
+    assert batch["input_ids"] == [[1, 4, number, 7, 2], [1, number, 2, 0, 0]]
+    assert batch["char_ids"] == [rows("<S>", "the", "<MASK>", ".", "</S>"), rows("<S>", "<MASK>", "</S>", None, None)]
+    assert batch.tokens(0) == ["<S>", "the", "<MASK>", ".", "</S>"]
+    words = tokenizer(["the", "<MASK>", "."], is_split_into_words=True, truncation=True, max_length=4)
+    assert words["input_ids"] == [1, 4, number, 2]
+    assert words["char_ids"] == rows("<S>", "the", "<MASK>", "</S>")
+    assert tokenizer.decode([4, number, 7]) == "the <MASK> ."
+
+
+def test_a_saved_tokenizer_can_be_given_a_mask(tmp_path: Path) -> None:
+    ElmoTokenizer(VOCABULARY).save_pretrained(tmp_path)
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path, mask_token="<MASK>")
+
+    assert tokenizer("the <MASK>.")["input_ids"] == [1, 4, 8, 7, 2]
+    assert (tokenizer.vocab_size, len(tokenizer)) == (8, 9)
+
+
+def test_by_default_there_is_no_mask(tokenizer: ElmoTokenizer) -> None:
+    assert (tokenizer.mask_token, tokenizer.mask_token_id) == (None, None)
+    assert tokenizer("<MASK>").tokens() == ["<S>", "<", "MASK", ">", "</S>"]
+
+
+@pytest.mark.parametrize(("vocabulary", "_"), MASK_IDS.values(), ids=MASK_IDS)
+def test_a_mask_behind_the_words_is_no_line_for_bilm_tf(vocabulary: list[str], _: int, tmp_path: Path) -> None:
+    (path,) = ElmoTokenizer(vocabulary, mask_token="<MASK>").save_vocabulary(str(tmp_path))
+
+    assert Path(path).read_text(encoding="utf-8").split("\n") == [*vocabulary, ""]
+
+
 def test_threads_do_not_change_each_others_settings(tokenizer: ElmoTokenizer) -> None:
     calls: list[Callable[[], Any]] = [
         lambda: tokenizer([["a b", ""], ["c.d"]], is_split_into_words=True, padding=True),
