@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
+from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from .batching import BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
@@ -80,13 +80,15 @@ class LanguageModelTrainer(Trainer):
         if self.on_streams:
             streams: Any = self.train_dataset
             return self.accelerator.prepare(DataLoader(streams, batch_size=None))
-        return self._sentence_loader(self.train_dataset, self.args.world_size)
+        loader, sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
+        self.add_callback(_TellEpoch(sampler))
+        return loader
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         """Batch sentences to evaluate on by length."""
-        return self._sentence_loader(self.eval_dataset if eval_dataset is None else eval_dataset)
+        return self._sentence_loader(self.eval_dataset if eval_dataset is None else eval_dataset)[0]
 
-    def _sentence_loader(self, sentences: Any, processes: int = 1) -> DataLoader[Any]:
+    def _sentence_loader(self, sentences: Any, processes: int = 1) -> tuple[DataLoader[Any], BucketedSentences]:
         sampler = BucketedSentences(
             [len(words) for words in sentences],
             words_per_batch=self.words_per_batch,
@@ -100,7 +102,7 @@ class LanguageModelTrainer(Trainer):
             num_workers=self.args.dataloader_num_workers,
             pin_memory=self.args.dataloader_pin_memory,
         )
-        return self.accelerator.prepare(loader)
+        return self.accelerator.prepare(loader), sampler
 
     def compute_loss(
         self,
@@ -183,6 +185,18 @@ class LanguageModelTrainer(Trainer):
             self.recurrent_state = tuple(
                 (parts[f"{layer}.hidden"], parts[f"{layer}.cell"]) for layer in range(len(parts) // 2)
             )
+
+
+class _TellEpoch(TrainerCallback):
+    """Tell the sampler which epoch begins: Trainer does not reach it where Accelerate wraps it more than once."""
+
+    def __init__(self, sampler: BucketedSentences) -> None:
+        self.sampler = sampler
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
+        """Count epochs by steps, which are whole numbers, also after a training is resumed."""
+        steps = math.ceil(len(self.sampler) / args.world_size / args.gradient_accumulation_steps)
+        self.sampler.set_epoch(state.global_step // steps)
 
 
 __all__ = ["LanguageModelTrainer"]
