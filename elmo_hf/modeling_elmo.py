@@ -416,8 +416,8 @@ class ElmoModel(ElmoPreTrainedModel):
         return torch.cat(columns, dim=3), torch.stack(masks).all(dim=0)
 
 
-class ElmoForPreTraining(ElmoPreTrainedModel):
-    """The bidirectional language model with its softmax, which both directions share (section 3.1)."""
+class ElmoLanguageModel(ElmoPreTrainedModel):
+    """What the language models share: the biLM, and the softmax that both of its directions use (section 3.1)."""
 
     _tied_weights_keys = {"softmax.weight": "elmo.token_encoder.word_embeddings.weight"}
 
@@ -438,6 +438,27 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Give the softmax other weights, of another number of words perhaps."""
         self.softmax.replace(new_embeddings)
+
+    def encode(
+        self, output_hidden_states: bool | list[int] | None = None, **inputs: Any
+    ) -> tuple[torch.Tensor, ElmoModelOutput]:
+        """Run the biLM on inputs as `ElmoModel` takes them.
+
+        Returns:
+            `[2, B, T, P]`, what each direction knows after each word, and the output of `ElmoModel`.
+        """
+        outputs = self.elmo(**{**inputs, "output_hidden_states": True, "return_dict": True})
+        layers = outputs.hidden_states
+        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        outputs.hidden_states = layers if wanted else None
+        if isinstance(wanted, list):
+            kept = {index % len(layers) for index in wanted}
+            outputs.hidden_states = tuple(layer if index in kept else None for index, layer in enumerate(layers))
+        return torch.stack(self.dropout(layers[-1]).chunk(2, dim=2)), outputs
+
+
+class ElmoForPreTraining(ElmoLanguageModel):
+    """The bidirectional language model as it is trained: each direction predicts its next word."""
 
     @can_return_tuple
     def forward(
@@ -472,22 +493,16 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             ValueError: As `ElmoModel`; or if the labels have another shape, or are not words of the vocabulary.
         """
         num_items = kwargs.get("num_items_in_batch")
-        wanted = kwargs.pop("output_hidden_states", None)
-        outputs = self.elmo(
-            input_ids,
+        # [2, B, T, P]
+        states, outputs = self.encode(
+            input_ids=input_ids,
             attention_mask=attention_mask,
             char_ids=char_ids,
             state=state,
             use_cache=use_cache,
-            output_hidden_states=True,
-            **{**kwargs, "return_dict": True},
+            **kwargs,
         )
-        # [2, B, T, P]: what each direction knows after each word
-        states = torch.stack(self.dropout(outputs.hidden_states[-1]).chunk(2, dim=2))
-        result = ElmoForPreTrainingOutput(state=outputs.state)
-        result.hidden_states = select_layers(
-            outputs.hidden_states, self.config.output_hidden_states if wanted is None else wanted
-        )
+        result = ElmoForPreTrainingOutput(state=outputs.state, hidden_states=outputs.hidden_states)
         if labels is None:
             result.forward_logits, result.backward_logits = self.softmax(states)
             return result
@@ -529,14 +544,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         return targets
 
 
-def select_layers(layers: tuple[torch.Tensor, ...], wanted: bool | list[int] | None) -> tuple[Any, ...] | None:
-    """Show the layers that `output_hidden_states` asks for: all, none, or those of some indices."""
-    if not isinstance(wanted, list):
-        return layers if wanted else None
-    kept = {index % len(layers) for index in wanted}
-    return tuple(layer if index in kept else None for index, layer in enumerate(layers))
-
-
 def neighbours(labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """For each word of `[B, T]`, the label of the next and of the previous word, `[2, B, T]`; -100 if there is none.
 
@@ -552,29 +559,11 @@ def neighbours(labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     return targets
 
 
-class ElmoForMaskedLM(ElmoPreTrainedModel):
+class ElmoForMaskedLM(ElmoLanguageModel):
     """Each word from the forward direction left of it and the backward direction right of it.
 
     Neither has read the word, whatever it is: it need not be masked.
     """
-
-    _tied_weights_keys = {"softmax.weight": "elmo.token_encoder.word_embeddings.weight"}
-
-    def __init__(self, config: ElmoConfig) -> None:
-        super().__init__(config)
-        self.elmo = ElmoModel(config)
-        # the mix is trained by tasks
-        self.elmo.scalar_mix.requires_grad_(False)
-        self.softmax = ElmoSoftmax(config)
-        self.post_init()
-
-    def get_output_embeddings(self) -> nn.Module:
-        """Return the softmax, whose rows are the words of the vocabulary."""
-        return self.softmax
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Give the softmax other weights, of another number of words perhaps."""
-        self.softmax.replace(new_embeddings)
 
     @can_return_tuple
     def forward(
@@ -604,20 +593,13 @@ class ElmoForMaskedLM(ElmoPreTrainedModel):
         Raises:
             ValueError: As `ElmoModel`.
         """
-        wanted = kwargs.pop("output_hidden_states", None)
-        outputs = self.elmo(
-            input_ids,
-            attention_mask=attention_mask,
-            char_ids=char_ids,
-            output_hidden_states=True,
-            **{**kwargs, "return_dict": True},
-        )
-        top = outputs.hidden_states[-1]
+        # [2, B, T, P]
+        states, outputs = self.encode(input_ids=input_ids, attention_mask=attention_mask, char_ids=char_ids, **kwargs)
         # [2, B, T]: where each word's left and right neighbour is, -100 where there is none
-        places = torch.arange(top.shape[1], device=top.device).expand(top.shape[:2])
+        places = torch.arange(states.shape[2], device=states.device).expand(states.shape[1:3])
         right, left = neighbours(places, self.elmo.read_ids(input_ids, char_ids, attention_mask)[1])
         scores = []
-        for half, place in zip(top.chunk(2, dim=2), (left, right), strict=True):
+        for half, place in zip(states, (left, right), strict=True):
             # [B, T, P]
             context = half.take_along_dim(place.clamp(min=0)[:, :, None], dim=1)
             log_probabilities = self.softmax(context).log_softmax(dim=2)
@@ -625,7 +607,7 @@ class ElmoForMaskedLM(ElmoPreTrainedModel):
             scores.append(log_probabilities.masked_fill((place < 0)[:, :, None], 0))
         words = self.config.vocab_size - 1
         # [V], padding first
-        prior = nn.functional.pad(log_uniform(torch.arange(words, device=top.device), words).to(top), (1, 0))
+        prior = nn.functional.pad(log_uniform(torch.arange(words, device=states.device), words).to(states), (1, 0))
         # with one neighbour there is nothing to take out
         both = (left >= 0) & (right >= 0)
         logits = scores[0] + scores[1] - both[:, :, None] * prior
@@ -638,9 +620,7 @@ class ElmoForMaskedLM(ElmoPreTrainedModel):
             logits=logits,
             forward_logits=scores[0],
             backward_logits=scores[1],
-            hidden_states=select_layers(
-                outputs.hidden_states, self.config.output_hidden_states if wanted is None else wanted
-            ),
+            hidden_states=outputs.hidden_states,
         )
 
 
