@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from . import __version__
 from .bundled import ELMO_TINY_EN
 from .corpus import (
-    check_new_file,
     count_words,
     coverage,
     find_files,
@@ -31,6 +30,7 @@ from .corpus import (
     write_vocabulary,
 )
 from .errors import ElmoError
+from .files import check_new_file
 from .inspection import describe, describe_layers, one_line, read_config, readable_size
 
 

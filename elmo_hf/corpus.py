@@ -7,7 +7,6 @@ import lzma
 import os
 import random
 import re
-import secrets
 import sys
 import zlib
 from collections import Counter
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from .errors import ElmoError
+from .files import naming_errors, new_file
 from .tokenization_elmo import SPECIAL_WORDS
 
 
@@ -266,37 +266,17 @@ def write_vocabulary(path: str | Path, words: Sequence[str]) -> None:
         ElmoError: If the file exists, cannot be written, or a word cannot be a line of it.
     """
     path = Path(path)
-    check_new_file(path)
     wrong = next((word for word in words if not is_line_of_vocabulary(word)), None)
     if wrong is not None:
         raise ElmoError(f"{path}: the word {wrong!r} cannot be a line of a vocabulary: leave it out.")
-    temporary = path.with_name(f".vocabulary.{secrets.token_hex(4)}.partial")
-    try:
+    with new_file(path) as temporary, naming_errors(path):
         temporary.write_text("".join(f"{word}\n" for word in words), encoding="utf-8", newline="\n")
-        temporary.rename(path)
-    except OSError as error:
-        raise ElmoError(f"{path} cannot be written ({error.strerror}): make room, or choose another place.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def check_new_file(path: Path) -> None:
-    """Refuse a name under which no new file can be made, before there is anything to write.
-
-    Raises:
-        ElmoError: If it exists, or its folder does not.
-    """
-    if os.path.lexists(path):
-        raise ElmoError(f"{path} exists already: remove it or choose another name.")
-    if not path.parent.is_dir():
-        raise ElmoError(f"{path.parent} is not a folder: create it first.")
 
 
 __all__ = [
     "Corpus",
     "Source",
     "build_vocabulary",
-    "check_new_file",
     "count_words",
     "coverage",
     "find_files",

@@ -2,9 +2,6 @@
 
 import io
 import json
-import os
-import re
-import secrets
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +17,7 @@ from safetensors.numpy import save_file
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from .errors import ElmoError
+from .files import naming_errors, new_file
 
 
 Vectors = NDArray[np.float32]
@@ -219,7 +217,7 @@ class VectorFile:
         Raises:
             ElmoError: If they cannot be written, as on a full disk.
         """
-        with _naming_errors(self._path):
+        with naming_errors(self._path):
             self._writer.add(sentence, vectors)
 
 
@@ -240,37 +238,18 @@ def open_vector_file(path: str | Path) -> Iterator[VectorFile]:
     writer_class = _WRITERS.get(path.suffix)
     if writer_class is None:
         raise ElmoError(f"{path}: the name must end in one of {', '.join(_WRITERS)}.")
-    if os.path.lexists(path):
-        raise ElmoError(f"{path} exists already: remove it or choose another name.")
-    if not path.parent.is_dir():
-        raise ElmoError(f"{path.parent} is not a folder: create it first.")
-    # short enough to leave room for what is put around it, and of letters that Rust can write, too
-    name = re.sub(r"[^\w.-]", "_", path.name)[:40]
-    temporary = path.with_name(f".{name}.{secrets.token_hex(4)}.partial")
-    try:
-        with _naming_errors(path):
+    with new_file(path) as temporary:
+        with naming_errors(path):
             writer = writer_class(temporary)
         try:
             yield VectorFile(path, writer)
         except BaseException:
             # what cannot be finished, as on a full disk, must not complain a second time
-            with suppress(OSError, RuntimeError, ValueError, SafetensorError):
+            with suppress(OSError, RuntimeError, ValueError):
                 writer.close()
             raise
-        with _naming_errors(path):
+        with naming_errors(path):
             writer.close()
-            temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _naming_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ElmoError(f"{path} cannot be written ({reason}): make room, or choose another place.") from error
 
 
 class _Writer(Protocol):
@@ -369,7 +348,11 @@ class _SafetensorsWriter:
         self._arrays[str(len(self._arrays))] = vectors
 
     def close(self) -> None:
-        save_file(self._arrays, self._path)
+        try:
+            save_file(self._arrays, self._path)
+        except SafetensorError as error:
+            # how the library says that a disk is full
+            raise OSError(str(error)) from error
 
 
 _WRITERS: dict[str, type[_NpzWriter] | type[_Hdf5Writer] | type[_SafetensorsWriter]] = {

@@ -9,8 +9,6 @@ Shape notation: `B` rows, `T` steps of a row, `N` words of some sentences with t
 
 import json
 import math
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,9 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .corpus import check_new_file
 from .embedding import Sentence, load
 from .errors import ElmoError
+from .files import naming_errors, new_file
 from .inspection import read_config
 from .modeling_elmo import ElmoForPreTraining, LayerState
 from .tokenization_elmo import ElmoTokenizer
@@ -315,35 +313,20 @@ def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], Sente
         ElmoError: If the file exists, or cannot be written.
     """
     path = Path(path)
-    check_new_file(path)
-    temporary = path.with_name(f".scores.{secrets.token_hex(4)}.partial")
-    try:
-        with _naming_errors(path):
+    with new_file(path) as temporary:
+        with naming_errors(path):
             file = temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
         def add(words: Sequence[str], sentence: SentenceScore) -> None:
             line = json.dumps({"text": " ".join(words), **asdict(sentence)}, ensure_ascii=False)
-            with _naming_errors(path):
+            with naming_errors(path):
                 file.write(f"{line}\n")
 
         try:
             yield add
         finally:
-            with _naming_errors(path):
+            with naming_errors(path):
                 file.close()
-        with _naming_errors(path):
-            temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _naming_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or os.strerror(error.errno or 0)
-        raise ElmoError(f"{path} cannot be written ({reason}): make room, or choose another place.") from error
 
 
 __all__ = [

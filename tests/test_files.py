@@ -1,0 +1,71 @@
+"""`elmo_hf.files`: a new file appears whole or not at all, and an error of writing names it."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo_hf import ElmoError
+from elmo_hf.files import check_new_file, naming_errors, new_file
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    with new_file(tmp_path / "a.txt") as temporary:
+        temporary.write_text("half", encoding="utf-8")
+        assert not (tmp_path / "a.txt").exists()
+        temporary.write_text("whole", encoding="utf-8")
+
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"a.txt": "whole"}
+
+
+@pytest.mark.parametrize("error", [KeyError("stop"), OSError(5, "of something else"), KeyboardInterrupt()])
+def test_a_block_that_fails_leaves_nothing_and_its_own_error(error: BaseException, tmp_path: Path) -> None:
+    def write() -> None:
+        with new_file(tmp_path / "a.txt") as temporary:
+            temporary.write_text("half", encoding="utf-8")
+            raise error
+
+    with pytest.raises(type(error)) as raised:
+        write()
+
+    assert raised.value is error
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_name_that_cannot_be_given_at_last_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", fail)
+
+    with (
+        pytest.raises(ElmoError, match=r"a\.txt cannot be written \(No space left on device\): make room"),
+        new_file(tmp_path / "a.txt") as temporary,
+    ):
+        temporary.touch()
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["ộ" * 85, "\udcff", "a\nb c"], ids=["long", "no UTF-8", "spaces"])
+def test_a_name_may_be_any(name: str, tmp_path: Path) -> None:
+    with new_file(tmp_path / name) as temporary:
+        # as libraries take it
+        str(temporary).encode()
+        temporary.touch()
+
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+
+
+def test_refuses_a_name_that_is_taken_and_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+
+    for name in ("mine", "link"):
+        with pytest.raises(ElmoError, match=rf"{name} exists already: remove it or choose another name\.$"):
+            check_new_file(tmp_path / name)
+    with pytest.raises(ElmoError, match=r"missing is not a folder: create it first\.$"):
+        check_new_file(tmp_path / "missing" / "a.txt")
+
+
+def test_an_error_without_a_number_is_told_by_its_words() -> None:
+    with pytest.raises(ElmoError, match=r"^a cannot be written \(no luck\)"), naming_errors(Path("a")):
+        raise OSError("no luck")
