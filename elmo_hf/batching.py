@@ -43,6 +43,18 @@ def words_of(example: Example) -> list[str]:
     return example.split() if isinstance(example, str) else list(example)
 
 
+def boundaries(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
+    """Name the words that begin and end a sentence.
+
+    Raises:
+        ElmoError: If the tokenizer lacks one.
+    """
+    begin, end = tokenizer.bos_token, tokenizer.eos_token
+    if not (isinstance(begin, str) and isinstance(end, str)):
+        raise ElmoError("The tokenizer has no bos_token or no eos_token: a language model needs both.")
+    return begin, end
+
+
 class SentenceCollator:
     """Make a batch of whole sentences, each from `<S>` to `</S>`.
 
@@ -262,9 +274,7 @@ class _Lexicon:
     """The ids and characters of words, each word looked up once as a rule, because words come again and again."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        if not (isinstance(tokenizer.bos_token, str) and isinstance(tokenizer.eos_token, str)):
-            raise ElmoError("The tokenizer has no bos_token or no eos_token: a language model needs both.")
-        self.bos, self.eos = tokenizer.bos_token, tokenizer.eos_token
+        self.bos, self.eos = boundaries(tokenizer)
         self.tokenizer = tokenizer
         self._forget()
 
@@ -317,4 +327,13 @@ class _Lexicon:
         return {name: torch.from_numpy(table[numbers]) for name, table in self.tables.items()}
 
 
-__all__ = ["Batch", "BucketedSentences", "Example", "SentenceCollator", "StreamBatches", "words_of"]
+__all__ = [
+    "NOTHING",
+    "Batch",
+    "BucketedSentences",
+    "Example",
+    "SentenceCollator",
+    "StreamBatches",
+    "boundaries",
+    "words_of",
+]

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .batching import NOTHING, boundaries
 from .embedding import Sentence, load
 from .errors import ElmoError
 from .files import naming_errors, new_file
@@ -34,8 +35,6 @@ State = tuple[LayerState, ...]
 WORDS_PER_BATCH = 2048
 # Batches are cut from this many sorted by length: enough to make them even, few enough to hold in memory.
 WINDOW_IN_BATCHES = 16
-# what the loss passes over
-NOTHING = -100
 # from what a direction reads to what it predicts, which it reads next
 STEPS = np.array([[1], [-1]])
 
@@ -173,8 +172,8 @@ def score(
         raise ValueError("The model is in training mode, where losses are random: call `model.eval()` first.")
     if words_per_batch < 1:
         raise ElmoError(f"words_per_batch is {words_per_batch}: give 1 or more.")
-    if tokenizer.bos_token is None or tokenizer.eos_token is None:
-        raise ElmoError("The tokenizer has no bos_token or no eos_token: a language model needs both.")
+    # refused before a sentence is read
+    boundaries(tokenizer)
     check_vocabulary(model, tokenizer)
     split = (tokenizer.tokenize(item) if isinstance(item, str) else list(item) for item in sentences)
     if stateful:
@@ -235,7 +234,8 @@ class _Table:
         self.lengths = [len(words) for words in sentences]
         # where each sentence begins
         self.starts = np.cumsum([1, *(length + 2 for length in self.lengths)])
-        framed = [word for words in sentences for word in (tokenizer.bos_token, *words, tokenizer.eos_token)]
+        begin, end = boundaries(tokenizer)
+        framed = [word for words in sentences for word in (begin, *words, end)]
         encoded = tokenizer(
             [framed], is_split_into_words=True, add_special_tokens=False, return_tensors="pt", verbose=False
         )

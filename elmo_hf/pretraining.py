@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from .batching import BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
+from .batching import NOTHING, BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
 from .errors import ElmoError
 from .modeling_elmo import ElmoForPreTraining, LayerState
 
@@ -154,7 +154,7 @@ class LanguageModelTrainer(Trainer):
                 outputs = model(**self._prepare_inputs(batch))
             for place, losses in enumerate((outputs.forward_losses, outputs.backward_losses)):
                 sums[place] += losses.double().sum().cpu()
-            sums[2] += int((batch["labels"][:, 0] != -100).sum())
+            sums[2] += int((batch["labels"][:, 0] != NOTHING).sum())
         forward, backward, predictions = self.accelerator.reduce(sums.to(self.args.device)).tolist()
         losses = {"": (forward + backward) / 2, "forward_": forward, "backward_": backward}
         metrics = {}
