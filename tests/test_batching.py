@@ -286,6 +286,11 @@ def load(rows: Any, epoch: int = 0, workers: int = 0) -> list[dict[str, torch.Te
     return list(DataLoader(rows, batch_sampler=sampler, collate_fn=SentenceCollator(TOKENIZER), num_workers=workers))
 
 
+# of which torch warns where there are fewer cores
+many_workers = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+
+@many_workers
 def test_a_data_loader_gives_the_same_batches_with_workers_and_when_it_goes_on() -> None:
     rows = [{"words": list("abcdefghij")[: number % 7 + 1]} for number in range(40)]
     batches = load(rows, epoch=2)
@@ -299,6 +304,7 @@ def test_a_data_loader_gives_the_same_batches_with_workers_and_when_it_goes_on()
         assert all(torch.equal(one["labels"], two["labels"]) for one, two in zip(batches, other, strict=True))
 
 
+@many_workers
 def test_a_data_loader_reads_streams_with_one_worker_only() -> None:
     streams = StreamBatches([list("abc")] * 9, TOKENIZER, batch_size=2, unroll_steps=4)
     expected = list(streams)
