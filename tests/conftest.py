@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,18 @@ torch.set_num_threads(1)
 @pytest.fixture(autouse=True)
 def seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def library_logging() -> Iterator[None]:
+    """For tests that call `main`, which silences Transformers for its process: undo that for the other tests."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    yield
+    logging.set_verbosity(verbosity)
+    if bars:
+        logging.enable_progress_bar()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,7 @@ COMMAND = [sys.executable, "-m", "elmo_hf.cli"]
 
 Captured = pytest.CaptureFixture[str]
 
-
-@pytest.fixture(autouse=True)
-def _library_logging() -> Iterator[None]:
-    """The command silences Transformers for its process: undo that for the other tests."""
-    verbosity = logging.get_verbosity()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("library_logging")
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,11 @@
 import json
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from tiny_models import tiny_model
-from transformers.utils import logging
 
 from elmo_hf import ElmoError, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.cli import main
@@ -33,14 +31,7 @@ SENTENCES = [
 LanguageModel = tuple[ElmoForPreTraining, ElmoTokenizer]
 Captured = pytest.CaptureFixture[str]
 
-
-@pytest.fixture(autouse=True)
-def _library_logging() -> Iterator[None]:
-    """The command silences Transformers for its process: undo that for the other tests."""
-    verbosity = logging.get_verbosity()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("library_logging")
 
 
 @pytest.fixture(scope="module", params=["characters", "words"])
