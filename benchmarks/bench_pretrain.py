@@ -17,7 +17,7 @@ import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.batching import StreamBatches
-from elmo_hf.corpus import Corpus
+from elmo_hf.corpus import Corpus, read_vocabulary
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    tokenizer = ElmoTokenizer(options.vocab.read_text(encoding="utf-8").rstrip("\n").split("\n"))
+    tokenizer = ElmoTokenizer(read_vocabulary(options.vocab))
     config = ElmoConfig(
         vocab_size=tokenizer.vocab_size,
         hidden_size=256,

@@ -32,7 +32,8 @@ FIRST_WORDS = SPECIAL_WORDS["bytes"]
 
 # words that are no line of a vocabulary: bilm-tf's reader passes over the first, and the second is padding, which the
 # tokenizer keeps apart from all words
-NO_LINES = ("!!!MAXTERMID", "<PAD>")
+SKIPPED_LINE = "!!!MAXTERMID"
+NO_LINES = (SKIPPED_LINE, "<PAD>")
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 # sentences that `Corpus` holds while it shuffles: some 100 MB
@@ -259,6 +260,30 @@ def is_line_of_vocabulary(word: str) -> bool:
     return word.split() == [word] and word not in NO_LINES and not SURROGATE.search(word)
 
 
+def read_vocabulary(path: str | Path) -> list[str]:
+    """Read a vocabulary file, a word a line, compressed or not; as in bilm-tf, a line `!!!MAXTERMID` is passed over.
+
+    Returns:
+        The words, for `ElmoTokenizer`.
+
+    Raises:
+        ElmoError: If it cannot be read, a line is no word, a word comes twice, or there are none.
+    """
+    # words in order, with their lines
+    found: dict[str, int] = {}
+    for number, word in enumerate(read_lines(str(path)), start=1):
+        if word == SKIPPED_LINE:
+            continue
+        if not is_line_of_vocabulary(word):
+            raise ElmoError(f"{path}, line {number}: {word!r:.80} is no word: give a vocabulary, one word a line.")
+        first = found.setdefault(word, number)
+        if first != number:
+            raise ElmoError(f"{path}, line {number}: {word!r:.80} is on line {first} already: remove one of them.")
+    if not found:
+        raise ElmoError(f"{path} holds no words: give a vocabulary, one word a line.")
+    return list(found)
+
+
 def write_vocabulary(path: str | Path, words: Sequence[str]) -> None:
     """Write a vocabulary file, a word a line; the whole file appears, or none.
 
@@ -284,6 +309,7 @@ __all__ = [
     "most_frequent",
     "read_lines",
     "read_sentences",
+    "read_vocabulary",
     "shuffle",
     "write_vocabulary",
 ]

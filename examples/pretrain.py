@@ -10,6 +10,7 @@ training goes on from its last checkpoint to the same result.
 
 import argparse
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from transformers.integrations import is_tensorboard_available
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.batching import StreamBatches
-from elmo_hf.corpus import Corpus, read_sentences
+from elmo_hf.corpus import Corpus, read_sentences, read_vocabulary
 from elmo_hf.pretraining import LanguageModelTrainer
 from elmo_hf.vocabulary import change_vocabulary
 
@@ -77,11 +78,6 @@ def parse_arguments() -> argparse.Namespace:
     return options
 
 
-def read_words(path: Path) -> list[str]:
-    """Read a vocabulary, one word a line."""
-    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-
-
 def make_model(options: argparse.Namespace) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
     """Load the model to go on from, with another vocabulary if one is given, or initialise one for the vocabulary."""
     if options.model is not None:
@@ -96,9 +92,9 @@ def make_model(options: argparse.Namespace) -> tuple[ElmoForPreTraining, ElmoTok
         if any(name.startswith("softmax") for name in loading["missing_keys"]):
             print(f"warning: {options.model} has no softmax: this one is new, and its perplexity means nothing yet")
         if options.vocab is not None:
-            model, tokenizer = change_vocabulary(model, tokenizer, read_words(options.vocab))
+            model, tokenizer = change_vocabulary(model, tokenizer, read_vocabulary(options.vocab))
         return model, tokenizer
-    tokenizer = ElmoTokenizer(vocab=read_words(options.vocab), mask_token="<MASK>")
+    tokenizer = ElmoTokenizer(vocab=read_vocabulary(options.vocab), mask_token="<MASK>")
     config = ElmoConfig(
         vocab_size=tokenizer.vocab_size,
         bos_token_id=tokenizer.bos_token_id,
@@ -123,16 +119,14 @@ def main() -> None:
     set_seed(options.seed)
     model, tokenizer = make_model(options)
     steps = -1
-    train: list[list[str]] | StreamBatches = list(read_sentences(options.files))
+    train: Iterable[list[str]] | StreamBatches
     if options.batching == "streams":
-        predictions = sum(len(words) + 1 for words in train)
+        corpus = Corpus(options.files, seed=options.seed)
+        predictions = sum(len(words) + 1 for words in read_sentences(corpus.names))
         steps = math.ceil(options.epochs * predictions / (options.streams * options.unroll_steps))
-        train = StreamBatches(
-            Corpus(options.files, seed=options.seed),
-            tokenizer,
-            batch_size=options.streams,
-            unroll_steps=options.unroll_steps,
-        )
+        train = StreamBatches(corpus, tokenizer, batch_size=options.streams, unroll_steps=options.unroll_steps)
+    else:
+        train = read_sentences(options.files)
     arguments = TrainingArguments(
         str(options.output),
         num_train_epochs=options.epochs,

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -23,11 +24,13 @@ from elmo_hf.corpus import (
     most_frequent,
     read_lines,
     read_sentences,
+    read_vocabulary,
     shuffle,
     write_vocabulary,
 )
 from elmo_hf_conversion.readers.content import Kind
-from elmo_hf_conversion.readers.vocabulary import SKIPPED_LINE, read_vocabulary
+from elmo_hf_conversion.readers.vocabulary import SKIPPED_LINE
+from elmo_hf_conversion.readers.vocabulary import read_vocabulary as read_as_bilm
 
 
 TEXT = "The bank .\n\nHà Nội \u2028 lies\tthere .\r\n  \n"
@@ -251,7 +254,7 @@ def test_every_word_has_the_id_of_its_line_once_written_and_read(
     vocabulary = build_vocabulary(sentences)
     write_vocabulary(path, vocabulary)
 
-    assert list(read_vocabulary(path, kind=Kind.TEXT, name="vocab.txt")) == vocabulary
+    assert list(read_as_bilm(path, kind=Kind.TEXT, name="vocab.txt")) == vocabulary
     ids = ElmoTokenizer(vocabulary)([vocabulary], is_split_into_words=True, add_special_tokens=False)["input_ids"]
     assert ids == [list(range(1, len(vocabulary) + 1))]
 
@@ -296,6 +299,35 @@ def test_refuses_a_word_that_is_no_line(word: str, tmp_path: Path) -> None:
     with pytest.raises(ElmoError, match="cannot be a line of a vocabulary"):
         write_vocabulary(tmp_path / "vocab.txt", ["a", word])
     assert not any(tmp_path.iterdir())
+
+
+def test_reads_the_vocabulary_that_it_wrote(tmp_path: Path) -> None:
+    write_vocabulary(tmp_path / "vocab.txt", ["<S>", "</S>", "<UNK>", "Nội"])
+
+    assert read_vocabulary(tmp_path / "vocab.txt") == ["<S>", "</S>", "<UNK>", "Nội"]
+
+
+def test_reads_the_vocabulary_of_the_original_as_it_does(tmp_path: Path) -> None:
+    (tmp_path / "vocab.gz").write_bytes(gzip.compress(f"<S>\r\nthe\r\n{SKIPPED_LINE}\r\nbank\r\n".encode()))
+
+    assert read_vocabulary(tmp_path / "vocab.gz") == ["<S>", "the", "bank"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"the\n\nbank\n", "vocab.txt, line 2: '' is no word: give a vocabulary"),
+        (b"the\nthe bank rose .\n", "vocab.txt, line 2: 'the bank rose .' is no word"),
+        (b"the\nbank\nthe\n", "vocab.txt, line 3: 'the' is on line 1 already"),
+        (b"the\n\xef\n", "vocab.txt, line 2: byte 0xef is not UTF-8"),
+        (b"", "vocab.txt holds no words"),
+    ],
+)
+def test_says_which_line_of_a_vocabulary_is_damaged(data: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_bytes(data)
+
+    with pytest.raises(ElmoError, match=re.escape(message)):
+        read_vocabulary(tmp_path / "vocab.txt")
 
 
 def test_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
