@@ -74,14 +74,15 @@ class LanguageModelTrainer(Trainer):
             **kwargs,
         )
         self.language_model = model
+        self.tell_epoch = _TellEpoch()
+        self.add_callback(self.tell_epoch)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Batch the sentences by length; streams are batches already."""
         if self.on_streams:
             streams: Any = self.train_dataset
             return self.accelerator.prepare(DataLoader(streams, batch_size=None))
-        loader, sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
-        self.add_callback(_TellEpoch(sampler))
+        loader, self.tell_epoch.sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
         return loader
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
@@ -190,11 +191,13 @@ class LanguageModelTrainer(Trainer):
 class _TellEpoch(TrainerCallback):
     """Tell the sampler which epoch begins: Trainer does not reach it where Accelerate wraps it more than once."""
 
-    def __init__(self, sampler: BucketedSentences) -> None:
-        self.sampler = sampler
+    # of the loader that was made last; streams have none
+    sampler: BucketedSentences | None = None
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
         """Count epochs by steps, which are whole numbers, also after a training is resumed."""
+        if self.sampler is None:
+            return
         steps = math.ceil(len(self.sampler) / args.world_size / args.gradient_accumulation_steps)
         self.sampler.set_epoch(state.global_step // steps)
 

@@ -159,3 +159,15 @@ def test_both_losses_are_logged(tmp_path: Path) -> None:
     state = json.loads((tmp_path / "checkpoint-4" / "trainer_state.json").read_text())
     names = {name for entry in state["log_history"] for name in entry}
     assert {"loss", "eval_forward_loss", "eval_backward_loss", "eval_perplexity"} <= names
+
+
+def test_the_sampler_of_the_last_loader_is_told_the_epoch(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, steps=-1, num_train_epochs=2, save_strategy="no")
+    trainer.get_train_dataloader()
+    told = len(trainer.callback_handler.callbacks)
+
+    trainer.train()
+
+    # two epochs, the first of which is number 0
+    assert trainer.tell_epoch.sampler.epoch == 1
+    assert len(trainer.callback_handler.callbacks) == told
