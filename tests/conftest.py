@@ -69,3 +69,30 @@ def allennlp_model(allennlp_fixture: Path, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("allennlp") / "model"
     convert([allennlp_fixture / "lm_weights.hdf5", allennlp_fixture / "options.json"], folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def bilm_original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny original. Not to be written to."""
+    from original_formats import write_bilm_hdf5
+
+    folder = tmp_path_factory.mktemp("bilm") / "original"
+    # without projection, rounding is not amplified from word to word
+    write_bilm_hdf5(folder, dim=4)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bilm_model(bilm_original: Path) -> Path:
+    """The folder of that original, converted. Not to be written to."""
+    from elmo_hf_conversion import convert
+
+    folder = bilm_original.parent / "model"
+    convert([bilm_original], folder)
+    return folder
+
+
+@pytest.fixture
+def spare_model(bilm_model: Path, tmp_path: Path) -> Path:
+    """A copy of that model, which a test may damage."""
+    return Path(shutil.copytree(bilm_model, tmp_path / "copy"))

@@ -1,0 +1,79 @@
+"""What the commands share: how they name a model, and what they show on a terminal and keep from it."""
+
+import contextlib
+import logging
+import sys
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .bundled import ELMO_TINY_EN
+
+
+# argparse does not export the type of what add_subparsers returns
+Commands: TypeAlias = Any
+
+
+def model_folder(name: str) -> Path:
+    """Find a model's folder: its path, or the name of the model that comes with the package."""
+    folder = Path(name)
+    return ELMO_TINY_EN if name == ELMO_TINY_EN.name and not folder.exists() else folder
+
+
+class _HeldBack(logging.Handler):
+    """Keeps notes; but that a download is tried again is news while one waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.notes: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "elmo_hf_conversion.download":
+            self.show(record)
+        else:
+            self.notes.append(record)
+
+    def show(self, record: logging.LogRecord) -> None:
+        if sys.stderr is not None:
+            print(printable(record.getMessage()), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def notes_held_back() -> Iterator[None]:
+    """Show the converter's notes when all is well; an error stands alone, as one line."""
+    logger, held = logging.getLogger("elmo_hf_conversion"), _HeldBack()
+    logger.addHandler(held)
+    try:
+        yield
+    finally:
+        logger.removeHandler(held)
+    for record in held.notes:
+        held.show(record)
+
+
+def silence_libraries() -> None:
+    """Keep the output to what this command says."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def printable(text: str) -> str:
+    """Escape what would disturb a terminal, but not the joiners that scripts and emoji need."""
+    return "".join(c if c.isprintable() or c in "\u200c\u200d" else c.encode("unicode_escape").decode() for c in text)
+
+
+def width_of(text: str) -> int:
+    """Count the columns that a text takes on a terminal."""
+    return sum(
+        0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+__all__ = ["Commands", "model_folder", "notes_held_back", "printable", "silence_libraries", "width_of"]
