@@ -30,7 +30,7 @@ UNROLL_STEPS = 20
 
 
 def words_of(example: Example) -> list[str]:
-    """Find the words of an example: those under `words`, or those of `text`, which white space parts.
+    """Find the words of an example: those under `words`, or those of `text`, which white space parts; none of `None`.
 
     Raises:
         ElmoError: If it has neither.
@@ -40,6 +40,8 @@ def words_of(example: Example) -> list[str]:
         if name is None:
             raise ElmoError(f"An example has {', '.join(map(repr, example))}: name a column `words`, or `text`.")
         example = example[name]
+    if example is None:
+        return []
     return example.split() if isinstance(example, str) else list(example)
 
 

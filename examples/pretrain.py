@@ -1,15 +1,17 @@
-"""Train the bidirectional language model of an ELMo on text files, from nothing or from a model that is there.
+"""Train the bidirectional language model of an ELMo, from nothing or from a model that is there.
 
     elmo-hf build-vocab corpus/*.gz --output vocab.txt --min-count 5
     python examples/pretrain.py corpus/*.gz --vocab vocab.txt --heldout heldout.txt --output my-elmo
 
-One sentence a line, words apart by white space. `torchrun --nproc-per-node 2 examples/pretrain.py ...` trains in two
-processes. `--model DIR` goes on from a model, as on the text of a domain. Run again with `--resume`, an interrupted
-training goes on from its last checkpoint to the same result.
+One sentence a line, words apart by white space; `--dataset NAME` takes a data set of the library datasets instead.
+`torchrun --nproc-per-node 2 examples/pretrain.py ...` trains in two processes. `--model DIR` goes on from a model, as
+on the text of a domain. Run again with `--resume`, an interrupted training goes on from its last checkpoint to the
+same result.
 """
 
 import argparse
 import math
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,9 @@ import torch
 from transformers import TrainingArguments, set_seed
 from transformers.integrations import is_tensorboard_available
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.batching import StreamBatches
-from elmo_hf.corpus import Corpus, read_sentences, read_vocabulary
+from elmo_hf import ElmoConfig, ElmoError, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.batching import Example, StreamBatches, words_of
+from elmo_hf.corpus import SHUFFLE_BUFFER, Corpus, read_sentences, read_vocabulary
 from elmo_hf.pretraining import LanguageModelTrainer
 from elmo_hf.vocabulary import change_vocabulary
 
@@ -37,8 +39,17 @@ def parse_arguments() -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     data = parser.add_argument_group("data")
-    data.add_argument("files", nargs="+", help="text, one sentence a line, words apart by white space; may be .gz")
-    data.add_argument("--heldout", nargs="*", default=[], metavar="FILE", help="text to measure perplexity on")
+    data.add_argument(
+        "files", nargs="*", help="text, one sentence a line, words apart by white space; may be .gz; or of --dataset"
+    )
+    data.add_argument("--dataset", metavar="NAME", help="a data set: on the Hub, in a folder, or json, ... of FILES")
+    data.add_argument("--dataset-config", metavar="NAME", help="which of the data set's configurations")
+    data.add_argument("--split", default="train", help="of the data set")
+    data.add_argument("--column", default="text", help="of the data set, a sentence a row: a text, or a list of words")
+    data.add_argument("--stream", action="store_true", help="do not store the data set on the disk")
+    heldout = data.add_mutually_exclusive_group()
+    heldout.add_argument("--heldout", nargs="*", default=[], metavar="FILE", help="text to measure perplexity on")
+    heldout.add_argument("--heldout-split", metavar="SPLIT", help="of the data set, to measure perplexity on")
     data.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the model and checkpoints")
     data.add_argument("--batching", choices=("sentences", "streams"), default="sentences", help="streams: as bilm-tf")
     data.add_argument("--words-per-batch", type=int, default=2048, help="of sentences, padding included")
@@ -58,6 +69,7 @@ def parse_arguments() -> argparse.Namespace:
     model.add_argument("--negatives", type=int, default=2048, help="words sampled for a batch; 0: the whole softmax")
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=float, default=5)
+    training.add_argument("--steps", type=int, default=-1, help="end after so many steps, whatever the epochs")
     training.add_argument("--optimizer", choices=("adamw_torch", "adagrad"), default="adamw_torch")
     training.add_argument("--learning-rate", type=float, default=3e-3, help="bilm-tf: 0.2 with adagrad")
     training.add_argument("--schedule", default="cosine", help="of the learning rate; bilm-tf: constant")
@@ -75,6 +87,10 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.model is None and options.vocab is None:
         parser.error("give --vocab to begin from nothing, or --model to go on")
+    if not options.files and options.dataset is None:
+        parser.error("give files of text, or --dataset")
+    if options.dataset is None and (options.stream or options.heldout_split or options.dataset_config):
+        parser.error("--stream, --heldout-split and --dataset-config are for --dataset")
     return options
 
 
@@ -112,21 +128,77 @@ def make_model(options: argparse.Namespace) -> tuple[ElmoForPreTraining, ElmoTok
     return ElmoForPreTraining(config), tokenizer
 
 
+def load_rows(options: argparse.Namespace, split: str) -> Any:
+    """Load a split of the data set, as rows whose `text` is a sentence.
+
+    Raises:
+        ElmoError: If the library is missing, or there is no such data set, split or column.
+    """
+    try:
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
+    except ImportError as error:
+        raise ElmoError("--dataset needs the library datasets: pip install datasets") from error
+    try:
+        rows = load_dataset(
+            options.dataset,
+            options.dataset_config,
+            data_files=options.files or None,
+            split=split,
+            streaming=options.stream,
+        )
+    except (OSError, ValueError, DatasetsError) as error:
+        reason = " ".join(str(error).split())
+        raise ElmoError(f"{options.dataset} cannot be loaded ({reason}): check its name, files and split.") from error
+    # a stream need not tell
+    if rows.column_names is not None and options.column not in rows.column_names:
+        raise ElmoError(f"{options.dataset} has the columns {', '.join(rows.column_names)}: name one by --column.")
+    rows = rows.select_columns([options.column])
+    return rows if options.column == "text" else rows.rename_column(options.column, "text")
+
+
+def make_training_data(
+    options: argparse.Namespace, tokenizer: ElmoTokenizer
+) -> tuple[Iterable[Example] | StreamBatches, int]:
+    """Find the text and make streams of it if they are asked for.
+
+    Returns:
+        The sentences, or streams; and how many steps to take, -1 for those that the trainer finds by the epochs.
+    """
+    if options.batching == "sentences":
+        # the trainer holds them all, to sort them by length
+        sentences = read_sentences(options.files) if options.dataset is None else load_rows(options, options.split)
+        return sentences, options.steps
+    # what is read again for every epoch, and the same once, in any order
+    source: Any
+    text: Iterable[Example]
+    if options.dataset is None:
+        source = Corpus(options.files, seed=options.seed)
+        text = read_sentences(source.names)
+    else:
+        text = rows = load_rows(options, options.split)
+        source = rows if options.stream else rows.to_iterable_dataset()
+        source = source.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER)
+    steps = options.steps
+    if steps < 0:
+        predictions = sum(len(words) + 1 for words in map(words_of, text) if words)
+        steps = math.ceil(options.epochs * predictions / (options.streams * options.unroll_steps))
+    streams = StreamBatches(source, tokenizer, batch_size=options.streams, unroll_steps=options.unroll_steps)
+    return streams, steps
+
+
 def main() -> None:
     """Train, evaluate and save."""
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     set_seed(options.seed)
     model, tokenizer = make_model(options)
-    steps = -1
-    train: Iterable[list[str]] | StreamBatches
-    if options.batching == "streams":
-        corpus = Corpus(options.files, seed=options.seed)
-        predictions = sum(len(words) + 1 for words in read_sentences(corpus.names))
-        steps = math.ceil(options.epochs * predictions / (options.streams * options.unroll_steps))
-        train = StreamBatches(corpus, tokenizer, batch_size=options.streams, unroll_steps=options.unroll_steps)
-    else:
-        train = read_sentences(options.files)
+    train, steps = make_training_data(options, tokenizer)
+    heldout: Iterable[Example] = ()
+    if options.heldout_split is not None:
+        heldout = load_rows(options, options.heldout_split)
+    elif options.heldout:
+        heldout = read_sentences(options.heldout)
     arguments = TrainingArguments(
         str(options.output),
         num_train_epochs=options.epochs,
@@ -139,7 +211,7 @@ def main() -> None:
         max_grad_norm=options.clip_norm,
         gradient_accumulation_steps=options.accumulate,
         bf16=options.bf16,
-        eval_strategy="steps" if options.heldout else "no",
+        eval_strategy="steps" if heldout else "no",
         eval_steps=options.save_steps,
         save_steps=options.save_steps,
         save_total_limit=2,
@@ -154,12 +226,12 @@ def main() -> None:
         arguments,
         tokenizer=tokenizer,
         train=train,
-        heldout=read_sentences(options.heldout) if options.heldout else (),
+        heldout=heldout,
         words_per_batch=options.words_per_batch,
         max_words=options.max_words,
     )
     trainer.train(resume_from_checkpoint=options.resume or None)
-    if options.heldout:
+    if trainer.eval_dataset:
         trainer.evaluate()
     if trainer.is_world_process_zero():
         state = {name: part.half() if options.half else part for name, part in model.state_dict().items()}
@@ -168,4 +240,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ElmoError as error:
+        sys.exit(f"pretrain.py: error: {error}")

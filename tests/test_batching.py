@@ -233,6 +233,7 @@ def test_each_word_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_words_of_an_example() -> None:
     assert words_of({"text": " a  b", "words": ["c d", "e"]}) == ["c d", "e"]
+    assert words_of({"text": None}) == words_of({"words": None}) == []
     assert words_of({"text": " a  b"}) == words_of(" a  b") == words_of(("a", "b")) == ["a", "b"]
     with pytest.raises(ElmoError, match=r"^An example has 'tokens': name a column `words`, or `text`\.$"):
         words_of({"tokens": ["a"]})

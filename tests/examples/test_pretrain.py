@@ -3,10 +3,12 @@
 import gzip
 import importlib.util
 import json
+import math
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.corpus import build_vocabulary, read_sentences, write_vocabulary
 
 
@@ -52,8 +54,8 @@ def run(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         file.write(TEXT)
     write_vocabulary(Path("vocab.txt"), build_vocabulary(read_sentences("text.gz")))
 
-    def main(*arguments: str) -> None:
-        monkeypatch.setattr(sys, "argv", ["pretrain.py", "text.gz", *SMALL, *arguments])
+    def main(*arguments: str, files: Sequence[str] = ("text.gz",)) -> None:
+        monkeypatch.setattr(sys, "argv", ["pretrain.py", *files, *SMALL, *arguments])
         script.main()
 
     return main
@@ -107,6 +109,98 @@ def test_needs_a_vocabulary_or_a_model(run: Run, capsys: pytest.CaptureFixture[s
         run("--output", "out")
 
     assert "give --vocab to begin from nothing, or --model to go on" in capsys.readouterr().err
+
+
+def test_needs_text(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in {
+        (): "give files of text, or --dataset",
+        ("text.gz", "--stream"): "--stream, --heldout-split and --dataset-config are for --dataset",
+    }.items():
+        monkeypatch.setattr(sys, "argv", ["pretrain.py", "--vocab", "vocab.txt", "--output", "out", *arguments])
+        with pytest.raises(SystemExit):
+            script.main()
+        assert message in capsys.readouterr().err
+
+
+def test_streams_end_after_the_words_of_the_epochs(run: Run) -> None:
+    run("--vocab=vocab.txt", "--output=out", "--epochs=1.5", "--batching=streams", "--streams=2", "--unroll-steps=4")
+
+    words = sum(len(words) + 1 for words in read_sentences("text.gz"))
+    assert steps_of("out") == math.ceil(1.5 * words / 8)
+
+
+def steps_of(folder: str) -> int:
+    """Say how many steps a training took."""
+    last = max(Path(folder).glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
+    return json.loads((last / "trainer_state.json").read_text())["global_step"]
+
+
+@pytest.fixture
+def dataset(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the script on the same sentences in a file of the library datasets."""
+    pytest.importorskip("datasets", reason="the library datasets is not installed")
+    rows = [{"sentence": " ".join(words), "tokens": words} for words in read_sentences("text.gz")]
+    # as rows of the Hub may be
+    rows += [{"sentence": "", "tokens": []}, {"sentence": None, "tokens": None}]
+    Path("text.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(Path("cache").resolve()))
+
+    def main(*arguments: str) -> None:
+        run("--dataset", "json", "--column", "sentence", "--vocab", "vocab.txt", *arguments, files=["text.jsonl"])
+
+    return main
+
+
+@pytest.mark.parametrize("batching", [[], ["--batching", "streams", "--streams", "2", "--unroll-steps", "4"]])
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_takes_a_data_set(dataset: Run, run: Run, batching: list[str], stream: list[str]) -> None:
+    dataset("--output", "rows", "--epochs", "1", "--heldout-split", "train", *batching, *stream)
+    run("--vocab", "vocab.txt", "--output", "text", "--epochs", "1", "--heldout", "text.gz", *batching)
+
+    assert steps_of("rows") == steps_of("text")
+    if not batching:
+        # the same sentences in the same batches
+        rows, text = (load_file(Path(name) / "model.safetensors") for name in ("rows", "text"))
+        assert all(torch.equal(part, text[name]) for name, part in rows.items())
+
+
+def test_steps_spare_a_stream_to_be_counted(dataset: Run) -> None:
+    dataset("--column", "tokens", "--output", "out", "--stream", "--batching", "streams", "--steps", "4")
+
+    assert steps_of("out") == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--column", "text"], "json has the columns sentence, tokens: name one by --column"),
+        (["--split", "test"], "json cannot be loaded ("),
+        (["--dataset", "nothing-there"], "nothing-there cannot be loaded"),
+    ],
+)
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_a_data_set_that_cannot_be_read_is_one_line(
+    dataset: Run, stream: list[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(ElmoError, match=f"^{re.escape(message)}.*$"):
+        dataset("--output", "out", *stream, *arguments)
+
+
+def test_without_the_library_one_line_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+
+    with pytest.raises(ElmoError, match=r"^--dataset needs the library datasets: pip install datasets$"):
+        run("--dataset", "json", "--vocab", "vocab.txt", "--output", "out")
+
+
+def test_an_error_of_the_command_is_one_line(tmp_path: Path) -> None:
+    arguments = ["absent.txt", "--vocab", "absent.txt", "--output", "out"]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
+    )
+
+    assert done.returncode == 1
+    assert re.fullmatch(r"pretrain\.py: error: absent\.txt cannot be read [^\n]*\n", done.stderr)
 
 
 @pytest.mark.slow
