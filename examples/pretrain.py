@@ -216,7 +216,8 @@ def main() -> None:
         save_steps=options.save_steps,
         save_total_limit=2,
         logging_steps=options.log_steps,
-        include_num_input_tokens_seen="all",
+        # words and boundaries; in streams both directions read the same ones
+        include_num_input_tokens_seen="non_padding",
         report_to="tensorboard" if is_tensorboard_available() else "none",
         dataloader_pin_memory=torch.cuda.is_available(),
         seed=options.seed,

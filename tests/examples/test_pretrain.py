@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -129,10 +130,26 @@ def test_streams_end_after_the_words_of_the_epochs(run: Run) -> None:
     assert steps_of("out") == math.ceil(1.5 * words / 8)
 
 
+def test_a_word_is_counted_once_and_padding_never(run: Run) -> None:
+    options = ["--vocab=vocab.txt", "--epochs=1", "--save-steps=100"]
+    run("--output=apart", *options)
+    run("--output=streams", *options, "--batching=streams", "--streams=2", "--unroll-steps=4")
+
+    sentences = list(read_sentences("text.gz"))
+    assert state_of("apart")["num_input_tokens_seen"] == sum(len(words) + 2 for words in sentences)
+    # one boundary of two is read; the streams end together with the epoch, or before
+    assert 0.8 < state_of("streams")["num_input_tokens_seen"] / sum(len(words) + 1 for words in sentences) <= 1
+
+
 def steps_of(folder: str) -> int:
     """Say how many steps a training took."""
+    return state_of(folder)["global_step"]
+
+
+def state_of(folder: str) -> dict[str, Any]:
+    """Read the state in which a training ended."""
     last = max(Path(folder).glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
-    return json.loads((last / "trainer_state.json").read_text())["global_step"]
+    return json.loads((last / "trainer_state.json").read_text())
 
 
 @pytest.fixture
