@@ -5,6 +5,7 @@ from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
 )
@@ -15,6 +16,7 @@ from .errors import ElmoError
 from .modeling_elmo import (
     ElmoForMaskedLM,
     ElmoForPreTraining,
+    ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
     ElmoPreTrainedModel,
@@ -30,6 +32,7 @@ AutoTokenizer.register(ElmoConfig, fast_tokenizer_class=ElmoTokenizer, exist_ok=
 AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
 AutoModelForPreTraining.register(ElmoConfig, ElmoForPreTraining, exist_ok=True)
 AutoModelForMaskedLM.register(ElmoConfig, ElmoForMaskedLM, exist_ok=True)
+AutoModelForSequenceClassification.register(ElmoConfig, ElmoForSequenceClassification, exist_ok=True)
 AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification, exist_ok=True)
 
 # ... and what is saved from here carries its code to where this package is not installed
@@ -38,6 +41,7 @@ ElmoTokenizer.register_for_auto_class()
 ElmoModel.register_for_auto_class("AutoModel")
 ElmoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
 ElmoForMaskedLM.register_for_auto_class("AutoModelForMaskedLM")
+ElmoForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
 ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "ElmoError",
     "ElmoForMaskedLM",
     "ElmoForPreTraining",
+    "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
     "ElmoModel",
     "ElmoPreTrainedModel",

@@ -38,9 +38,16 @@ LIMITS = {
     "forget_bias": (-1e6, 1e6),
     "hidden_dropout_prob": (0, 1),
     "classifier_dropout": (0, 1),
+    "head_hidden_size": (1, MOST),
+    "mix_regularization": (0, 1e6),
     "initializer_factor": (0, 1e6),
     "num_negative_samples": (0, 1 << 28),
 }
+
+# where the paper adds its vectors to a task's model (section 5.2)
+MIX_PLACES = ("input", "output", "both")
+# in place of a number of a layer
+LAYER_CHOICES = ("mix", "average", "top")
 
 # non-linearities that commute with the maximum over a word's characters
 MONOTONIC = ("relu", "tanh")
@@ -73,6 +80,17 @@ class ElmoConfig(PreTrainedConfig):
         use_skip_connections: Add the input of each biLSTM layer from the second on to its output.
         hidden_dropout_prob: Dropout on the input of each biLSTM layer, in training.
         classifier_dropout: Dropout on the vectors that a task head reads, in training.
+        head: What a task's class puts on the vectors, for words `"linear"` or `"bilstm-crf"`, for sentences `"mean"`,
+            `"max"` or `"bcn"`, for pairs `"esim"`; by default the first of them. See the class.
+        head_hidden_size: Width of one direction of the biLSTMs of a head, and of its feed-forward layers.
+        layer: What `last_hidden_state` is: `"mix"`, the learned mix of all layers; `"average"` of them; `"top"`, or
+            the number of one layer, 0 the token layer.
+        mix_layer_norm: Normalise each layer's vector of a word before mixing (Ba et al. 2016), without weights.
+        mix_at: Where a head with an encoder of its own takes the mix in: at its `"input"`; at its `"output"`, while
+            the encoder reads the token layer; or at `"both"`, with weights for each.
+        mix_regularization: The loss of a task has so many times the squared weights of the mix added (lambda in
+            section 3.3), which keeps it near the average.
+        freeze_bilm: A task trains its head and the mix only.
         initializer_factor: Factor on all initial weights, which are those of bilm-tf.
         num_negative_samples: Words that the softmax of the language model samples for each batch in training, in place
             of the whole vocabulary; bilm-tf took 8,192. 0 takes all words. Evaluation always does.
@@ -117,6 +135,13 @@ class ElmoConfig(PreTrainedConfig):
     use_skip_connections: bool = True
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.5
+    head: str | None = None
+    head_hidden_size: int = 200
+    layer: str | int = "mix"
+    mix_layer_norm: bool = False
+    mix_at: str = "input"
+    mix_regularization: float | int = 0.0
+    freeze_bilm: bool = True
     initializer_factor: float | int = 1.0
     num_negative_samples: int = 0
     tie_word_embeddings: bool = False
@@ -157,6 +182,13 @@ class ElmoConfig(PreTrainedConfig):
             raise ValueError("`pad_token_id` is None: a model with word embeddings knows padding by it, 0 as a rule.")
         if self.hidden_act not in MONOTONIC:
             raise ValueError(f"`hidden_act` is {self.hidden_act!r}; it can be one of {', '.join(MONOTONIC)}.")
+        if self.mix_at not in MIX_PLACES:
+            raise ValueError(f"`mix_at` is {self.mix_at!r}; it can be one of {', '.join(MIX_PLACES)}.")
+        if self.layer not in (*LAYER_CHOICES, *range(self.num_hidden_layers + 1)):
+            raise ValueError(
+                f"`layer` is {self.layer!r}; it can be {', '.join(LAYER_CHOICES)}, or a number from 0 to "
+                f"{self.num_hidden_layers}."
+            )
         if self.tie_word_embeddings and self.word_embedding_dim != self.hidden_size // 2:
             raise ValueError(
                 f"`tie_word_embeddings` is True, so that `word_embedding_dim`, {self.word_embedding_dim}, must be the "

@@ -22,10 +22,12 @@ Shape notation: `B` sentences, `T` places of a row, `M` words of the longest sen
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+
+from .configuration_elmo import ElmoConfig
 
 
 # the label of a word whose label is not known, as everywhere in Transformers
@@ -103,19 +105,18 @@ def allowed_transitions(labels: Sequence[str]) -> Allowed | None:
 class ElmoCrf(nn.Module):
     """A linear-chain CRF, whose scores of a word's labels come from elsewhere.
 
-    What the names of the labels forbid is kept as lists, since a model that `from_pretrained` makes without memory has
-    no numbers in a tensor that is not in the checkpoint.
-
     Args:
-        labels: The names of the labels, in order of their ids.
+        config: `num_labels` is the number of labels, and `id2label` their names, which are read when a sentence is
+            decoded: scripts set them after the model is made.
     """
 
-    def __init__(self, labels: Sequence[str]) -> None:
+    def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
-        self.allowed = allowed_transitions(labels)
-        self.transitions = nn.Parameter(torch.empty(len(labels), len(labels)))
-        self.starts = nn.Parameter(torch.empty(len(labels)))
-        self.ends = nn.Parameter(torch.empty(len(labels)))
+        self.config = config
+        count = config.num_labels or 0
+        self.transitions = nn.Parameter(torch.empty(count, count))
+        self.starts = nn.Parameter(torch.empty(count))
+        self.ends = nn.Parameter(torch.empty(count))
 
     def forward(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Compute how unlikely the labels of each sentence are, among all sequences of labels.
@@ -175,11 +176,12 @@ class ElmoCrf(nn.Module):
         """
         chains = gather_words(scores, words, self.transitions.dtype)
         weights = self.weights(chains.scores.dtype)
-        if self.allowed is None:
+        names: Any = self.config.id2label
+        allowed = allowed_transitions([names[label] for label in range(len(self.starts))])
+        if allowed is None:
             marginals = max_marginals(chains, weights)
         else:
-            allowed = [torch.tensor(part, device=scores.device) for part in self.allowed]
-            pairs = zip(weights, allowed, strict=True)
+            pairs = zip(weights, (torch.tensor(part, device=scores.device) for part in allowed), strict=True)
             marginals = max_marginals(chains, Weights(*(part.masked_fill(~may, -math.inf) for part, may in pairs)))
             stuck = marginals[:, 0].amax(dim=1).isneginf()
             if stuck.any():

@@ -23,28 +23,34 @@ width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vo
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, TokenClassifierOutput
+from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.output_capturing import capture_outputs
 
+from .batch_elmo import check_labels, find_sentences, neighbours, share_of, together
 from .configuration_elmo import ElmoConfig
+from .crf_elmo import ElmoCrf
+from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
+from .outputs_elmo import (
+    ElmoForPreTrainingOutput,
+    ElmoMaskedLMOutput,
+    ElmoModelOutput,
+    ElmoTokenClassifierOutput,
+    LayerState,
+)
 from .recurrence_elmo import LstmWeights, Packing, pack_words, recurrence
 from .softmax_elmo import ElmoSoftmax, log_uniform
 from .token_layer_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
 
-
-# one layer's recurrent state: hidden [B, 2, P] and cell [B, 2, C]
-LayerState = tuple[torch.Tensor, torch.Tensor]
 
 # every class of the Hub files: a checkpoint saved from one of them loads as any other
 AUTO_MAP = {
@@ -52,71 +58,9 @@ AUTO_MAP = {
     "AutoModel": "modeling_elmo.ElmoModel",
     "AutoModelForMaskedLM": "modeling_elmo.ElmoForMaskedLM",
     "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+    "AutoModelForSequenceClassification": "modeling_elmo.ElmoForSequenceClassification",
     "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
 }
-
-
-@dataclass
-class ElmoModelOutput(ModelOutput):
-    """What `ElmoModel` returns.
-
-    Attributes:
-        last_hidden_state: `[B, T, H]`, the ELMo vector of each word: the scalar mix of all layers, not the top layer.
-        state: With `use_cache=True`, for each biLSTM layer the hidden state `[B, 2, P]` and the cell state `[B, 2, C]`
-            after the last word that each direction read, to be passed to the next call.
-        hidden_states: With `output_hidden_states=True`, the `L + 1` layers `[B, T, H]`, the token layer first.
-    """
-
-    last_hidden_state: torch.Tensor | None = None
-    state: tuple[LayerState, ...] | None = None
-    hidden_states: tuple[torch.Tensor, ...] | None = None
-
-
-@dataclass
-class ElmoTokenClassifierOutput(TokenClassifierOutput):
-    """The loss, logits `[B, T, labels]` and hidden states of any token classifier, and the `state` of `ElmoModel`."""
-
-    state: tuple[LayerState, ...] | None = None
-
-
-@dataclass
-class ElmoForPreTrainingOutput(ModelOutput):
-    """What `ElmoForPreTraining` returns; the losses with `labels`, the logits without.
-
-    Attributes:
-        loss: The mean of `forward_loss` and `backward_loss`.
-        forward_loss: The mean loss of the predicted words of the forward language model, in nats.
-        backward_loss: The same of the backward one.
-        forward_losses: `[B, T]`, of each forward prediction, at the word it was made from; 0 where none was made.
-        backward_losses: `[B, T]`, the same of the backward predictions.
-        forward_logits: `[B, T, V]`, scores of the word after each word.
-        backward_logits: `[B, T, V]`, scores of the word before each word.
-        state: As of `ElmoModel`.
-        hidden_states: As of `ElmoModel`.
-    """
-
-    loss: torch.Tensor | None = None
-    forward_loss: torch.Tensor | None = None
-    backward_loss: torch.Tensor | None = None
-    forward_losses: torch.Tensor | None = None
-    backward_losses: torch.Tensor | None = None
-    forward_logits: torch.Tensor | None = None
-    backward_logits: torch.Tensor | None = None
-    state: tuple[LayerState, ...] | None = None
-    hidden_states: tuple[torch.Tensor, ...] | None = None
-
-
-@dataclass
-class ElmoMaskedLMOutput(MaskedLMOutput):
-    """The loss, logits `[B, T, V]` and hidden states of any masked language model, and what the logits are made of.
-
-    Attributes:
-        forward_logits: `[B, T, V]`, log probabilities of each word by those left of it.
-        backward_logits: `[B, T, V]`, log probabilities of each word by those right of it.
-    """
-
-    forward_logits: torch.Tensor | None = None
-    backward_logits: torch.Tensor | None = None
 
 
 class ElmoBiLstmLayer(GradientCheckpointingLayer):
@@ -192,13 +136,17 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
 class ElmoScalarMix(nn.Module):
     """The task's mix of the layers (equation 1): `gamma * sum_j softmax(weights)_j * layer_j`.
 
-    The weights start equal, so that an untrained mix is the mean of the layers.
+    The weights start equal, so that an untrained mix is the mean of the layers. `config.layer` can choose one layer,
+    or their average, in place of the mix.
     """
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
+        # CODEPATH: "last layer only" in the paper's comparison (section 5.1)
+        self.layer: str | int = config.num_hidden_layers if config.layer == "top" else config.layer
         self.weights = nn.Parameter(torch.empty(config.num_hidden_layers + 1))
         self.gamma = nn.Parameter(torch.empty(1))
+        self.normalize = config.mix_layer_norm
         self.alignment = None
         # CODEPATH: AllenNLP's ELMos of several languages
         if config.alignment:
@@ -206,14 +154,26 @@ class ElmoScalarMix(nn.Module):
 
     def normalized_weights(self) -> torch.Tensor:
         """Return the share of each layer, `[L + 1]`; half precision, which rounds nearly equal weights, is widened."""
-        return self.weights.to(torch.promote_types(self.weights.dtype, torch.float32)).softmax(dim=0)
+        weights = self.weights.to(torch.promote_types(self.weights.dtype, torch.float32))
+        if isinstance(self.layer, int):
+            return torch.zeros_like(weights).index_fill(0, torch.tensor(self.layer, device=weights.device), 1)
+        if self.layer == "average":
+            return torch.full_like(weights, 1 / len(weights))
+        return weights.softmax(dim=0)
 
-    def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
+    def forward(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
         """Mix `L + 1` layers `[B, T, H]` into one `[B, T, H]` in their dtype."""
-        shares = (self.gamma * self.normalized_weights()).to(layers[0].dtype)
-        mixed = shares[0] * layers[0]
-        for share, layer in zip(shares[1:], layers[1:], strict=True):
-            mixed = mixed + share * layer
+        # CODEPATH: the paper normalises for some tasks (section 3.2); bilm-tf and AllenNLP do so over the whole batch
+        if self.normalize:
+            layers = [nn.functional.layer_norm(layer, layer.shape[2:]) for layer in layers]
+        if isinstance(self.layer, int):
+            mixed = layers[self.layer]
+        else:
+            gamma = self.gamma if self.layer == "mix" else 1
+            shares = (gamma * self.normalized_weights()).to(layers[0].dtype)
+            mixed = shares[0] * layers[0]
+            for share, layer in zip(shares[1:], layers[1:], strict=True):
+                mixed = mixed + share * layer
         return mixed if self.alignment is None else self.alignment(mixed)
 
 
@@ -259,6 +219,18 @@ class ElmoPreTrainedModel(PreTrainedModel):
             if module.output_weight is not None:
                 bound = factor * math.sqrt(6 / (width + gates // 4))
                 init.uniform_(module.output_weight, -bound, bound)
+        elif isinstance(module, ElmoTaskLstm):
+            width, gates = module.recurrent_weight.shape[1:]
+            init.uniform_(module.recurrent_weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
+            for linear in module.input_projections:
+                bias = linear.get_parameter("bias")
+                init.zeros_(bias)
+                # remember at first (Jozefowicz et al. 2015); the gates are i, f, g, o
+                init.ones_(bias[width : 2 * width])
+        elif isinstance(module, ElmoCrf):
+            init.zeros_(module.transitions)
+            init.zeros_(module.starts)
+            init.zeros_(module.ends)
         elif isinstance(module, ElmoScalarMix):
             init.zeros_(module.weights)
             init.ones_(module.gamma)
@@ -282,6 +254,21 @@ class ElmoPreTrainedModel(PreTrainedModel):
         # the parent's signature says Embedding where its get_input_embeddings says Module
         return embeddings  # type: ignore[return-value]
 
+    def choose_trained(self) -> None:
+        """Mark what is not trained: here the mix where one layer is chosen in its place, in subclasses other parts."""
+        for module in self.modules():
+            if isinstance(module, ElmoScalarMix):
+                module.weights.requires_grad_(module.layer == "mix")
+                module.gamma.requires_grad_(module.layer == "mix")
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """Load as any Transformers model; see `PreTrainedModel.from_pretrained`, which trains all weights."""
+        loaded = super().from_pretrained(*args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.choose_trained()
+        return loaded
+
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save as any Transformers model, with an `auto_map` of all classes; see `PreTrainedModel.save_pretrained`."""
         self.config.auto_map = dict(AUTO_MAP)
@@ -300,6 +287,7 @@ class ElmoModel(ElmoPreTrainedModel):
         self.scalar_mix = ElmoScalarMix(config)
         # CODEPATH: words in bilm-tf models trained without a character encoder, characters in every English release
         self.input_table = "word_embeddings" if config.word_embedding_dim else "char_embeddings"
+        self.choose_trained()
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
@@ -416,6 +404,24 @@ class ElmoModel(ElmoPreTrainedModel):
         return torch.cat(columns, dim=3), torch.stack(masks).all(dim=0)
 
 
+def run_bilm(
+    elmo: ElmoModel, output_hidden_states: bool | list[int] | None = None, **inputs: Any
+) -> tuple[tuple[torch.Tensor, ...], ElmoModelOutput]:
+    """Run the biLM for a class that needs all of its layers, whichever of them its caller asked to see.
+
+    Returns:
+        The `L + 1` layers `[B, T, H]`, and the output of `ElmoModel`.
+    """
+    outputs = elmo(**{**inputs, "output_hidden_states": True, "return_dict": True})
+    layers = outputs.hidden_states
+    wanted = elmo.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+    outputs.hidden_states = layers if wanted else None
+    if isinstance(wanted, list):
+        kept = {index % len(layers) for index in wanted}
+        outputs.hidden_states = tuple(layer if index in kept else None for index, layer in enumerate(layers))
+    return layers, outputs
+
+
 class ElmoLanguageModel(ElmoPreTrainedModel):
     """What the language models share: the biLM, and the softmax that both of its directions use (section 3.1)."""
 
@@ -424,12 +430,16 @@ class ElmoLanguageModel(ElmoPreTrainedModel):
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
         self.elmo = ElmoModel(config)
-        # the mix is trained by tasks
-        self.elmo.scalar_mix.requires_grad_(False)
         # bilm-tf trains with dropout before and after each layer
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.softmax = ElmoSoftmax(config)
+        self.choose_trained()
         self.post_init()
+
+    def choose_trained(self) -> None:
+        """Train all but the mix, which is a task's."""
+        super().choose_trained()
+        self.elmo.scalar_mix.requires_grad_(False)
 
     def get_output_embeddings(self) -> nn.Module:
         """Return the softmax, whose rows are the words of the vocabulary."""
@@ -438,23 +448,6 @@ class ElmoLanguageModel(ElmoPreTrainedModel):
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Give the softmax other weights, of another number of words perhaps."""
         self.softmax.replace(new_embeddings)
-
-    def encode(
-        self, output_hidden_states: bool | list[int] | None = None, **inputs: Any
-    ) -> tuple[torch.Tensor, ElmoModelOutput]:
-        """Run the biLM on inputs as `ElmoModel` takes them.
-
-        Returns:
-            `[2, B, T, P]`, what each direction knows after each word, and the output of `ElmoModel`.
-        """
-        outputs = self.elmo(**{**inputs, "output_hidden_states": True, "return_dict": True})
-        layers = outputs.hidden_states
-        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        outputs.hidden_states = layers if wanted else None
-        if isinstance(wanted, list):
-            kept = {index % len(layers) for index in wanted}
-            outputs.hidden_states = tuple(layer if index in kept else None for index, layer in enumerate(layers))
-        return torch.stack(self.dropout(layers[-1]).chunk(2, dim=2)), outputs
 
 
 class ElmoForPreTraining(ElmoLanguageModel):
@@ -493,8 +486,8 @@ class ElmoForPreTraining(ElmoLanguageModel):
             ValueError: As `ElmoModel`; or if the labels have another shape, or are not words of the vocabulary.
         """
         num_items = kwargs.get("num_items_in_batch")
-        # [2, B, T, P]
-        states, outputs = self.encode(
+        layers, outputs = run_bilm(
+            self.elmo,
             input_ids=input_ids,
             attention_mask=attention_mask,
             char_ids=char_ids,
@@ -502,6 +495,8 @@ class ElmoForPreTraining(ElmoLanguageModel):
             use_cache=use_cache,
             **kwargs,
         )
+        # [2, B, T, P]: what each direction knows after each word
+        states = torch.stack(self.dropout(layers[-1]).chunk(2, dim=2))
         result = ElmoForPreTrainingOutput(state=outputs.state, hidden_states=outputs.hidden_states)
         if labels is None:
             result.forward_logits, result.backward_logits = self.softmax(states)
@@ -544,21 +539,6 @@ class ElmoForPreTraining(ElmoLanguageModel):
         return targets
 
 
-def neighbours(labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """For each word of `[B, T]`, the label of the next and of the previous word, `[2, B, T]`; -100 if there is none.
-
-    Padding, where `words` is false, is passed over.
-    """
-    targets = labels.new_full((2, *labels.shape), -100)
-    # [N], [N]
-    sentence, place = words.nonzero(as_tuple=True)
-    together = sentence[1:] == sentence[:-1]
-    sentence, earlier, later = sentence[1:][together], place[:-1][together], place[1:][together]
-    targets[0, sentence, earlier] = labels[sentence, later]
-    targets[1, sentence, later] = labels[sentence, earlier]
-    return targets
-
-
 class ElmoForMaskedLM(ElmoLanguageModel):
     """Each word from the forward direction left of it and the backward direction right of it.
 
@@ -593,8 +573,11 @@ class ElmoForMaskedLM(ElmoLanguageModel):
         Raises:
             ValueError: As `ElmoModel`.
         """
-        # [2, B, T, P]
-        states, outputs = self.encode(input_ids=input_ids, attention_mask=attention_mask, char_ids=char_ids, **kwargs)
+        layers, outputs = run_bilm(
+            self.elmo, input_ids=input_ids, attention_mask=attention_mask, char_ids=char_ids, **kwargs
+        )
+        # [2, B, T, P]: what each direction knows after each word
+        states = torch.stack(self.dropout(layers[-1]).chunk(2, dim=2))
         # [2, B, T]: where each word's left and right neighbour is, -100 where there is none
         places = torch.arange(states.shape[2], device=states.device).expand(states.shape[1:3])
         right, left = neighbours(places, self.elmo.read_ids(input_ids, char_ids, attention_mask)[1])
@@ -624,16 +607,134 @@ class ElmoForMaskedLM(ElmoLanguageModel):
         )
 
 
-class ElmoForTokenClassification(ElmoPreTrainedModel):
-    """A label for each word, such as its part of speech: scalar mix, dropout, linear classifier."""
+class ElmoTaskModel(ElmoPreTrainedModel):
+    """What the classes of tasks share: a biLM, frozen by default, its mix for the task, a head, and a classifier."""
+
+    # by the names in `config.head`, the default first
+    heads: Mapping[str, type[nn.Module] | None] = {}
+    head: Any
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
-        self.num_labels = config.num_labels
+        self.num_labels = config.num_labels or 0
         self.elmo = ElmoModel(config)
+        self.output_mix = None
+        # CODEPATH: the paper's models of SNLI and SQuAD take the mix in at both places (section 5.2)
+        if config.mix_at == "both":
+            self.output_mix = ElmoScalarMix(config)
+        head = choose_head(config, self.heads)
+        self.head = None if head is None else head(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels or 0)
+        width = config.hidden_size if self.head is None else self.head.output_size
+        self.classifier = nn.Linear(width, self.num_labels)
+        self.choose_trained()
         self.post_init()
+
+    def choose_trained(self) -> None:
+        """Train the biLM as the configuration says."""
+        super().choose_trained()
+        for parameter in self.bilm_parameters():
+            parameter.requires_grad_(not self.config.freeze_bilm)
+        self.train(self.training)
+
+    def freeze_bilm(self) -> None:
+        """Leave the biLM as it is in training, without dropout; the mix of its layers is still trained."""
+        self.config.freeze_bilm = True
+        self.choose_trained()
+
+    def unfreeze_bilm(self) -> None:
+        """Train the biLM, too."""
+        self.config.freeze_bilm = False
+        self.choose_trained()
+
+    def bilm_parameters(self) -> list[nn.Parameter]:
+        """List the parameters of the biLM, without those of the mix."""
+        mix = {id(self.elmo.scalar_mix.weights), id(self.elmo.scalar_mix.gamma)}
+        return [parameter for parameter in self.elmo.parameters() if id(parameter) not in mix]
+
+    def train(self, mode: bool = True) -> "ElmoTaskModel":
+        """Choose training or evaluation; a biLM of which nothing is trained computes as in evaluation."""
+        super().train(mode)
+        self.elmo.train(mode and any(parameter.requires_grad for parameter in self.bilm_parameters()))
+        return self
+
+    def mixes(self) -> dict[str, ElmoScalarMix]:
+        """List the mixes by where they go in: `input`, `output`, or both."""
+        if self.output_mix is not None:
+            return {"input": self.elmo.scalar_mix, "output": self.output_mix}
+        return {self.config.mix_at: self.elmo.scalar_mix}
+
+    def layer_weights(self) -> dict[str, dict[str, Any]]:
+        """Read what the task has learned of the layers (figure 2 of the paper).
+
+        Returns:
+            For each place where the mix goes in, `weights`, the share of each layer from the token layer up, which add
+            up to 1, and `gamma`, the factor on their sum.
+        """
+        return {
+            place: {"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()}
+            for place, mix in self.mixes().items()
+        }
+
+    def read_layers(
+        self, bilm_layers: torch.Tensor | None, **inputs: Any
+    ) -> tuple[tuple[torch.Tensor, ...], ElmoModelOutput]:
+        """Run the biLM, or take the layers that it gave before, `[B, T, L + 1, H]`."""
+        if bilm_layers is None:
+            return run_bilm(self.elmo, **inputs)
+        wanted = (len(self.elmo.layers) + 1, self.config.hidden_size)
+        if bilm_layers.shape[2:] != wanted:
+            raise ValueError(
+                f"`bilm_layers` is {tuple(bilm_layers.shape)}; this model takes (sentences, words, {wanted[0]}, "
+                f"{wanted[1]}): stack its own `hidden_states`."
+            )
+        return bilm_layers.to(self.dtype).unbind(dim=2), ElmoModelOutput()
+
+    def vectors_of(self, layers: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Make of the layers what a head reads, and what joins its encoder's output; `[B, T, H]` each."""
+        mixed = self.elmo.scalar_mix(layers)
+        # CODEPATH: "output only" in the paper's comparison (section 5.2)
+        if self.config.mix_at == "output":
+            return layers[0], mixed
+        return mixed, None if self.output_mix is None else self.output_mix(layers)
+
+    def find_words(
+        self,
+        input_ids: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        bilm_layers: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Find where the sentences of each row are, and their words without boundaries; see `find_sentences`.
+
+        Raises:
+            ValueError: If there are no `input_ids`, by which boundaries are known.
+        """
+        if input_ids is None:
+            raise ValueError("This head finds the words by `input_ids`: pass all that the tokenizer returns.")
+        if bilm_layers is None:
+            _, real = self.elmo.read_ids(input_ids, char_ids, attention_mask)
+        else:
+            real = (input_ids != self.config.pad_token_id) if attention_mask is None else attention_mask.bool()
+        return find_sentences(input_ids, real, self.config.bos_token_id, self.config.eos_token_id)
+
+    def add_penalty(self, loss: Any, share: torch.Tensor | float) -> torch.Tensor:
+        """Add the squared weights of the mixes (section 3.3), as far as this batch's share of a step goes."""
+        # CODEPATH: the paper's models of SNLI and NER
+        if self.config.mix_regularization:
+            squares = torch.stack([mix.weights.square().sum() for mix in self.mixes().values()]).sum()
+            loss = loss + self.config.mix_regularization * share * squares
+        return loss
+
+
+class ElmoForTokenClassification(ElmoTaskModel):
+    """A label for each word, such as its part of speech, or where a name begins and goes on.
+
+    `config.head` is `"linear"`, a classifier of the vectors, or `"bilstm-crf"`, the paper's named entity recogniser:
+    two biLSTM layers and a CRF. Labels such as `B-PER`, `I-PER` and `O` forbid sequences that make no sense.
+    """
+
+    heads = TAGGING_HEADS
 
     @can_return_tuple
     def forward(
@@ -643,42 +744,139 @@ class ElmoForTokenClassification(ElmoPreTrainedModel):
         char_ids: torch.Tensor | None = None,
         state: tuple[LayerState, ...] | None = None,
         labels: torch.Tensor | None = None,
+        bilm_layers: torch.Tensor | None = None,
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoTokenClassifierOutput:
         """Score the labels of each word.
 
         Args:
-            input_ids: As for `ElmoModel`, and so are `attention_mask`, `char_ids`, `state` and `use_cache`.
+            input_ids: As for `ElmoModel`, and so are `attention_mask`, `char_ids`, `state` and `use_cache`; but a CRF
+                needs it always, to know the boundaries.
             attention_mask: See `input_ids`.
             char_ids: See `input_ids`.
             state: See `input_ids`.
-            labels: `[B, T]`, the label of each word; -100 where there is none, as at boundaries and padding.
+            labels: `[B, T]`, the label of each word; -100 where there is none, as at boundaries and padding. For a
+                CRF, a word without a label may have any.
+            bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave before; it is not run then.
             use_cache: See `input_ids`.
             **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
                 of labels over which the loss is averaged.
 
         Returns:
-            Logits `[B, T, labels]`, and with `labels` their mean cross-entropy.
+            Logits `[B, T, labels]`. In evaluation those of a CRF are the scores of the best sequence with this label
+            at this word, so that the largest ones are the best sequence; in training they are what the CRF reads.
+            With `labels`, their mean cross-entropy, or the CRF's negative log-likelihood, in nats per label.
 
         Raises:
-            ValueError: As `ElmoModel`.
+            ValueError: As `ElmoModel`; or if labels have another shape than the words, or the model has no such label.
         """
-        outputs = self.elmo(
-            input_ids,
+        layers, outputs = self.read_layers(
+            bilm_layers,
+            input_ids=input_ids,
             attention_mask=attention_mask,
             char_ids=char_ids,
             state=state,
             use_cache=use_cache,
             **kwargs,
         )
-        logits = self.classifier(self.dropout(outputs.last_hidden_state))
-        loss = None
+        vectors, mix = self.vectors_of(layers)
         if labels is not None:
-            loss = self.loss_function(logits, labels, self.config, **kwargs)
+            check_labels(labels, vectors.shape[:2], self.num_labels)
+        loss = None
+        # CODEPATH: taggers
+        if self.head is None:
+            logits = self.classifier(self.dropout(vectors))
+            if labels is not None:
+                loss = self.loss_function(logits, labels, self.config, **kwargs)
+        else:
+            _, words = self.find_words(input_ids, char_ids, attention_mask, bilm_layers)
+            logits = self.classifier(self.dropout(self.head(vectors, words, mix)))
+            if labels is not None:
+                num_items = kwargs.get("num_items_in_batch")
+                count = (labels != -100).sum().clamp(min=1) if num_items is None else num_items
+                loss = self.head.crf(logits, words, labels).sum() / count
+            if not self.training:
+                logits = self.head.crf.logits(logits, words)
+        if labels is not None:
+            loss = self.add_penalty(loss, share_of(labels, kwargs.get("num_items_in_batch")))
         return ElmoTokenClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, state=outputs.state
         )
 
 
-__all__ = ["ElmoForMaskedLM", "ElmoForPreTraining", "ElmoForTokenClassification", "ElmoModel", "ElmoPreTrainedModel"]
+class ElmoForSequenceClassification(ElmoTaskModel):
+    """A label, several labels, or a number for each sentence or pair of sentences, as `config.problem_type` says.
+
+    `config.head` is `"mean"` or `"max"`, the mean or maximum of the vectors; `"bcn"`, the paper's model of SST-5; or
+    for pairs `"esim"`, its model of SNLI. The sentences of a pair are read apart, as ELMo was trained.
+    """
+
+    heads = SENTENCE_HEADS
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        bilm_layers: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> SequenceClassifierOutput:
+        """Score the labels of each sentence or pair.
+
+        Args:
+            input_ids: `[B, T]`, word ids, by which the boundaries are known: `<S> .. </S>` of a sentence, and
+                `<S> .. </S> <S> .. </S>` of a pair.
+            attention_mask: As for `ElmoModel`, and so are `char_ids`.
+            char_ids: See `attention_mask`.
+            labels: `[B]`, the label of each, or its number; or `[B, labels]`, 1.0 for each label it has, 0.0 for
+                others.
+            bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave before; it is not run then.
+            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
+                of labels over which the loss is averaged.
+
+        Returns:
+            Logits `[B, labels]`, and with `labels` their mean cross-entropy (of several labels, the binary one), or
+            squared error.
+
+        Raises:
+            ValueError: As `ElmoModel`; if there are pairs and the head reads sentences, or the other way round; or if
+                the labels do not fit the model's.
+        """
+        num_items = kwargs.pop("num_items_in_batch", None)
+        sentence, words = self.find_words(input_ids, char_ids, attention_mask, bilm_layers)
+        count = 2 if self.head.pairs else 1
+        if (sentence.amax(dim=1) != count).any():
+            wanted = "pairs of sentences" if self.head.pairs else "single sentences"
+            raise ValueError(
+                f"This model reads {wanted}, with its head {self.config.head or 'mean'!r}, and there are others: "
+                f"`head` can be {', '.join(self.heads)}, of which esim reads pairs."
+            )
+        # each sentence of a pair in a row of its own, with nothing where the other is
+        apart = [sentence == number + 1 for number in range(count)]
+        inputs = {"input_ids": input_ids, "char_ids": char_ids}
+        inputs = {name: ids if ids is None else torch.cat([ids] * count) for name, ids in inputs.items()}
+        layers, outputs = self.read_layers(bilm_layers, **inputs, attention_mask=torch.cat(apart), **kwargs)
+        if bilm_layers is None:
+            layers, outputs.hidden_states = (together(part, count) for part in (layers, outputs.hidden_states))
+        logits = self.classifier(self.dropout(self.head(*self.vectors_of(layers), sentence * words)))
+        loss = None
+        if labels is not None:
+            if self.config.problem_type in (None, "single_label_classification") and self.num_labels > 1:
+                check_labels(labels, logits.shape[:1], self.num_labels)
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+            share = share_of(labels, num_items)
+            loss = self.add_penalty(loss * share, share)
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+
+
+__all__ = [
+    "ElmoForMaskedLM",
+    "ElmoForPreTraining",
+    "ElmoForSequenceClassification",
+    "ElmoForTokenClassification",
+    "ElmoModel",
+    "ElmoPreTrainedModel",
+]

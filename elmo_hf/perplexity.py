@@ -24,7 +24,8 @@ from .embedding import Sentence, load
 from .errors import ElmoError
 from .files import naming_errors, new_file
 from .inspection import read_config
-from .modeling_elmo import ElmoForPreTraining, LayerState
+from .modeling_elmo import ElmoForPreTraining
+from .outputs_elmo import LayerState
 from .tokenization_elmo import ElmoTokenizer
 from .vocabulary import check_vocabulary
 

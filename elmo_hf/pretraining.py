@@ -13,7 +13,8 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from .batching import NOTHING, BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
 from .errors import ElmoError
-from .modeling_elmo import ElmoForPreTraining, LayerState
+from .modeling_elmo import ElmoForPreTraining
+from .outputs_elmo import LayerState
 
 
 # in the checkpoints of a training on streams: where each stream stands

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from tiny_models import tiny_config
 
 from elmo_hf.crf_elmo import ElmoCrf, allowed_transitions
 
@@ -21,11 +22,9 @@ FREE = ["NOUN", "VERB", "X", "O"]
 ROWS = ["111111", "111000", "000111", "010101", "100001", "001000", "000000", "011110"]
 WORDS = torch.tensor([[mark == "1" for mark in row] for row in ROWS])
 
-LOWEST = torch.finfo(torch.float32).min
-
 
 def make_crf(labels: list[str], dtype: torch.dtype = torch.float64, scale: float = 1.0) -> ElmoCrf:
-    crf = ElmoCrf(labels).to(dtype)
+    crf = ElmoCrf(tiny_config(id2label=dict(enumerate(labels)))).to(dtype)
     for weight in crf.parameters():
         torch.nn.init.normal_(weight, std=scale)
     return crf
@@ -456,7 +455,7 @@ def test_labels_may_be_of_32_bits() -> None:
 def test_constraints_survive_where_tensors_would_not() -> None:
     crf, scores = make_crf(BIO), make_scores(BIO)
     with torch.device("meta"):
-        empty = ElmoCrf(BIO)
+        empty = ElmoCrf(tiny_config(id2label=dict(enumerate(BIO))))
 
     loaded = copy.deepcopy(empty).double().to_empty(device="cpu")
     loaded.load_state_dict(crf.state_dict())

@@ -366,7 +366,7 @@ def test_more_words_in_a_word_model() -> None:
 # the name that every supported version of Transformers knows
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable:FutureWarning")
 def test_gradient_checkpointing_changes_no_gradient() -> None:
-    model = tiny_model(ElmoForTokenClassification, num_labels=3, classifier_dropout=0.0).train()
+    model = tiny_model(ElmoForTokenClassification, num_labels=3, classifier_dropout=0.0, freeze_bilm=False).train()
     batch = padded([sentence(7, model.config), sentence(4, model.config)], 7, "right")
     labels = torch.arange(14).reshape(2, 7) % 3
 

@@ -81,6 +81,7 @@ def test_a_saved_folder_lists_every_class_and_holds_every_file(checkpoint: tuple
         "AutoModel": "modeling_elmo.ElmoModel",
         "AutoModelForMaskedLM": "modeling_elmo.ElmoForMaskedLM",
         "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+        "AutoModelForSequenceClassification": "modeling_elmo.ElmoForSequenceClassification",
         "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
     }
     assert {path.name for path in folder.glob("*.py")} == HUB_FILES

@@ -1,0 +1,103 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""What a batch holds: the neighbours of each word, the sentences of a row, and labels.
+
+Shape notation: `B` rows, `T` words with the boundaries `<S>` and `</S>`, `H` width of a vector.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def neighbours(labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """For each word of `[B, T]`, the label of the next and of the previous word, `[2, B, T]`; -100 if there is none.
+
+    Padding, where `words` is false, is passed over.
+    """
+    targets = labels.new_full((2, *labels.shape), -100)
+    # [N], [N]
+    sentence, place = words.nonzero(as_tuple=True)
+    together = sentence[1:] == sentence[:-1]
+    sentence, earlier, later = sentence[1:][together], place[:-1][together], place[1:][together]
+    targets[0, sentence, earlier] = labels[sentence, later]
+    targets[1, sentence, later] = labels[sentence, earlier]
+    return targets
+
+
+def find_sentences(
+    input_ids: torch.Tensor, real: torch.Tensor, bos: int | list[int] | None, eos: int | list[int] | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Number the sentences of each row: one begins with `<S>`, after nothing or `</S>`, and ends with `</S>`.
+
+    Args:
+        input_ids: `[B, T]`.
+        real: `[B, T]`, false at padding.
+        bos: The id of `<S>`; without it, a row is one sentence.
+        eos: The id of `</S>`.
+
+    Returns:
+        `[B, T]`, 1 at the first sentence, 2 at the second, 0 at padding; and `[B, T]`, true at words, false at
+        boundaries and padding. An `<S>` or `</S>` elsewhere is a word of the text.
+    """
+    begins, ends = is_one_of(input_ids, bos), is_one_of(input_ids, eos)
+    # at the ends of a row -100, which is not 0
+    after, before = neighbours(begins.long(), real)[0], neighbours(ends.long(), real)[1]
+    begins, ends = begins & (before != 0), ends & (after != 0)
+    return begins.cumsum(dim=1).clamp(min=1) * real, real & ~begins & ~ends
+
+
+def is_one_of(input_ids: torch.Tensor, wanted: int | list[int] | None) -> torch.Tensor:
+    """Find some ids, `[B, T]`."""
+    found = torch.zeros_like(input_ids, dtype=torch.bool)
+    for number in wanted if isinstance(wanted, list) else [wanted]:
+        if number is not None:
+            found = found | (input_ids == number)
+    return found
+
+
+def together(layers: Sequence[torch.Tensor | None] | None, count: int) -> Any:
+    """Put the sentences of a pair, each in a row of its own and zero elsewhere, into one row again."""
+    if layers is None:
+        return None
+    return tuple(None if layer is None else layer.unflatten(0, (count, -1)).sum(dim=0) for layer in layers)
+
+
+def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> None:
+    """Refuse labels that the model has not, or of another shape; numbers that are no integers are no labels.
+
+    Raises:
+        ValueError: If they do not fit.
+    """
+    if labels.is_floating_point():
+        return
+    if labels.shape != shape:
+        raise ValueError(
+            f"`labels` is {tuple(labels.shape)} where the batch is {tuple(shape)}: pad both alike, labels with -100."
+        )
+    wrong = labels[(labels != -100) & ((labels < 0) | (labels >= num_labels))]
+    if len(wrong):
+        raise ValueError(
+            f"`labels` has {int(wrong[0])} but this model has the labels 0 to {num_labels - 1}: load it with the "
+            "`num_labels`, or `id2label`, of the data."
+        )
+
+
+def share_of(labels: torch.Tensor, num_items: torch.Tensor | int | None) -> torch.Tensor | float:
+    """Tell which share of the labels of a training step is in this batch."""
+    return 1.0 if num_items is None else (labels != -100).sum() / num_items
+
+
+__all__ = ["check_labels", "find_sentences", "neighbours", "share_of", "together"]

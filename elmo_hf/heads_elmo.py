@@ -1,0 +1,265 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""What the task models of the ELMo paper put on the vectors: encoders of words, and of sentences and pairs.
+
+Shape notation: `B` sentences or pairs, `T` words, `D` width of the vectors that come in, `C` width of one direction
+of a biLSTM (`config.head_hidden_size`), `E` width of an encoded word, `M` width of a mix that joins it, or 0.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from .configuration_elmo import ElmoConfig
+from .crf_elmo import ElmoCrf
+from .recurrence_elmo import LstmWeights, pack_words, recurrence
+
+
+# McCann et al. 2017, section 5
+MAXOUT_PIECES = 4
+
+
+class ElmoTaskLstm(nn.Module):
+    """One biLSTM layer as task models have it: both directions read the whole vector."""
+
+    def __init__(self, input_size: int, width: int) -> None:
+        super().__init__()
+        self.input_projections = nn.ModuleList(nn.Linear(input_size, 4 * width) for _ in range(2))
+        self.recurrent_weight = nn.Parameter(torch.empty(2, width, 4 * width))
+
+    def forward(self, vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Read the words of each sentence, wherever they are.
+
+        Args:
+            vectors: `[B, T, D]`.
+            words: `[B, T]`, true at words.
+
+        Returns:
+            `[B, T, 2 * C]`, the forward half first; zero where there is no word.
+        """
+        packing = pack_words(words)
+        rows = vectors.flatten(0, 1)
+        # [2, N + spare, 4 * C]
+        inputs = torch.stack([project(rows[packing.words[way]]) for way, project in enumerate(self.input_projections)])
+        start = inputs.new_zeros(2, len(words), self.recurrent_weight.shape[1])
+        weights = LstmWeights(self.recurrent_weight, None, None, None)
+        # [2, N, C]
+        outputs, _ = recurrence(inputs, packing.steps, (start, start), weights)
+        ways = torch.arange(2, device=outputs.device)[:, None]
+        places = packing.words[:, : outputs.shape[1]]
+        result = outputs.new_zeros(len(rows), 2, outputs.shape[2]).index_put((places, ways), outputs)
+        return result.reshape(*words.shape, -1)
+
+
+class ElmoTaskEncoder(nn.Module):
+    """biLSTM layers, one on the other, with dropout before each."""
+
+    def __init__(self, config: ElmoConfig, num_layers: int) -> None:
+        super().__init__()
+        width = config.head_hidden_size
+        sizes = [config.hidden_size, *[2 * width] * (num_layers - 1)]
+        self.layers = nn.ModuleList(ElmoTaskLstm(size, width) for size in sizes)
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        # CODEPATH: the paper's models of SNLI and SQuAD take the mix in at both places (section 5.2)
+        self.output_size = 2 * width + (config.hidden_size if config.mix_at != "input" else 0)
+
+    def forward(self, vectors: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+        """Encode words, `[B, T, D]`, as `[B, T, E]`, with the mix `[B, T, M]` behind it if there is one."""
+        for layer in self.layers:
+            vectors = layer(self.dropout(vectors), words)
+        return vectors if mix is None else torch.cat([vectors, self.dropout(mix) * words[:, :, None]], dim=2)
+
+
+class ElmoTaggingHead(nn.Module):
+    """The paper's named entity recogniser: two biLSTM layers, whose output is classified and goes to the CRF."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        self.encoder = ElmoTaskEncoder(config, num_layers=2)
+        self.crf = ElmoCrf(config)
+        self.output_size = self.encoder.output_size
+
+    def forward(self, vectors: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+        """Encode words, `[B, T, D]`, as `[B, T, E]`; see `ElmoTaskEncoder`."""
+        return self.encoder(vectors, words, mix)
+
+
+class ElmoPoolingHead(nn.Module):
+    """The mean or the maximum of a sentence's word vectors."""
+
+    pairs = False
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        self.pool = {"mean": mean_of, "max": maximum_of}[config.head or "mean"]
+        self.output_size = config.hidden_size
+
+    def forward(self, vectors: torch.Tensor, mix: torch.Tensor | None, sentence: torch.Tensor) -> torch.Tensor:
+        """Pool `[B, T, D]` to `[B, D]`; a sentence without words is zero."""
+        return self.pool(vectors, sentence == 1)
+
+
+class ElmoMaxout(nn.Module):
+    """A layer of units each of which is the largest of some linear ones (Goodfellow et al. 2013)."""
+
+    def __init__(self, input_size: int, output_size: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(input_size, MAXOUT_PIECES * output_size)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Map `[B, input]` to `[B, output]`."""
+        return self.linear(features).unflatten(1, (-1, MAXOUT_PIECES)).amax(dim=2)
+
+
+class ElmoBcnHead(nn.Module):
+    """The biattentive classification network (McCann et al. 2017), the paper's model of SST-5, for one sentence.
+
+    The sentence attends to itself, a second biLSTM integrates what it found, four poolings and two maxout layers sum
+    it up.
+    """
+
+    pairs = False
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        width = config.head_hidden_size
+        self.encoder = ElmoTaskEncoder(config, num_layers=1)
+        self.integrator = ElmoTaskLstm(3 * self.encoder.output_size, width)
+        self.attention = nn.Linear(2 * width, 1)
+        self.maxouts = nn.ModuleList([ElmoMaxout(8 * width, 4 * width), ElmoMaxout(4 * width, 2 * width)])
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.output_size = 2 * width
+
+    def forward(self, vectors: torch.Tensor, mix: torch.Tensor | None, sentence: torch.Tensor) -> torch.Tensor:
+        """Sum up the words of each sentence, `[B, T, D]`, in `[B, 2 * C]`; arguments as of `ElmoEsimHead`."""
+        words = sentence == 1
+        encoded = self.encoder(vectors, words, mix)
+        attended = attend(encoded @ encoded.transpose(1, 2), encoded, words)
+        joined = torch.cat([encoded, encoded - attended, encoded * attended], dim=2)
+        # [B, T, 2 * C]
+        integrated = self.integrator(joined, words)
+        # [B, 1, T]
+        shares = self.attention(integrated).transpose(1, 2)
+        weighted = attend(shares, integrated, words).squeeze(1)
+        # [B, 8 * C]
+        features = torch.cat(
+            [
+                maximum_of(integrated, words),
+                mean_of(integrated, words),
+                -maximum_of(-integrated, words),
+                weighted,
+            ],
+            dim=1,
+        )
+        for maxout in self.maxouts:
+            features = maxout(self.dropout(features))
+        return features
+
+
+class ElmoEsimHead(nn.Module):
+    """The enhanced sequential inference model (Chen et al. 2017), the paper's model of SNLI, for pairs of sentences.
+
+    The words of either sentence attend to those of the other, a second biLSTM composes what they found, and the means
+    and maxima of both are compared.
+    """
+
+    pairs = True
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        width = config.head_hidden_size
+        self.encoder = ElmoTaskEncoder(config, num_layers=1)
+        self.projection = nn.Linear(4 * self.encoder.output_size, width)
+        self.composition = ElmoTaskLstm(width, width)
+        self.summary = nn.Linear(8 * width, width)
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.output_size = width
+
+    def forward(self, vectors: torch.Tensor, mix: torch.Tensor | None, sentence: torch.Tensor) -> torch.Tensor:
+        """Compare the sentences of each pair.
+
+        Args:
+            vectors: `[B, T, D]`.
+            mix: `[B, T, M]`, what joins the encoder's output.
+            sentence: `[B, T]`, 1 at the words of the first sentence, 2 at those of the second, 0 elsewhere.
+
+        Returns:
+            `[B, C]`.
+        """
+        # [2 * B, T]: all first sentences, then all second ones, each with nothing at the other's words
+        words = torch.cat([sentence == 1, sentence == 2])
+        encoded = self.encoder(vectors.repeat(2, 1, 1), words, None if mix is None else mix.repeat(2, 1, 1))
+        first, second = encoded.chunk(2)
+        # [B, T, T]
+        likeness = first @ second.transpose(1, 2)
+        attended = torch.cat(
+            [
+                attend(likeness, second, sentence == 2),
+                attend(likeness.transpose(1, 2), first, sentence == 1),
+            ]
+        )
+        joined = torch.cat([encoded, attended, encoded - attended, encoded * attended], dim=2)
+        # [2 * B, T, 2 * C]
+        composed = self.composition(self.dropout(self.projection(joined).relu()), words)
+        pooled = torch.cat([mean_of(composed, words), maximum_of(composed, words)], dim=1)
+        # [B, 8 * C]
+        features = torch.cat(pooled.chunk(2), dim=1)
+        return self.summary(self.dropout(features)).tanh()
+
+
+def mean_of(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Average `[B, T, D]` over words `[B, T]`; zero where there are none."""
+    words = words[:, :, None].to(vectors)
+    return (vectors * words).sum(dim=1) / words.sum(dim=1).clamp(min=1)
+
+
+def maximum_of(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Take the maximum of `[B, T, D]` over words `[B, T]`; zero where there are none."""
+    lowest = torch.finfo(vectors.dtype).min
+    highest = vectors.masked_fill(~words[:, :, None], lowest).amax(dim=1)
+    return highest.masked_fill(~words.any(dim=1, keepdim=True), 0)
+
+
+def attend(scores: torch.Tensor, vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Average `[B, T, D]` over words `[B, T]` by the softmax of scores `[B, rows, T]`, to `[B, rows, D]`.
+
+    Where there are no words the vectors must be zero, and so is the result.
+    """
+    scores = scores.masked_fill(~words[:, None], torch.finfo(scores.dtype).min)
+    return scores.softmax(dim=2) @ vectors
+
+
+# by `config.head`, the default first; `None`: the vectors themselves
+TAGGING_HEADS = {"linear": None, "bilstm-crf": ElmoTaggingHead}
+SENTENCE_HEADS = {"mean": ElmoPoolingHead, "max": ElmoPoolingHead, "bcn": ElmoBcnHead, "esim": ElmoEsimHead}
+# which have no place but the input for a mix
+WITHOUT_ENCODER = ("linear", "mean", "max")
+
+
+def choose_head(config: ElmoConfig, heads: Mapping[str, type[nn.Module] | None]) -> type[nn.Module] | None:
+    """Find a head by `config.head`.
+
+    Raises:
+        ValueError: If the task has no such head, or the head no encoder where the configuration puts a mix.
+    """
+    name = config.head or next(iter(heads))
+    if name not in heads:
+        raise ValueError(f"`head` is {name!r}; for this task it can be one of {', '.join(heads)}.")
+    if name in WITHOUT_ENCODER and config.mix_at != "input":
+        raise ValueError(f"`mix_at` is {config.mix_at!r}, but the head {name!r} has no encoder: leave it at 'input'.")
+    return heads[name]
+
+
+__all__ = ["SENTENCE_HEADS", "TAGGING_HEADS", "ElmoTaskLstm", "choose_head"]

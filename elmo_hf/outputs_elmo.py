@@ -1,0 +1,99 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""What the ELMo classes return.
+
+Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `P` width of one direction, `H = 2 * P`
+width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vocabulary.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, TokenClassifierOutput
+
+
+# one layer's recurrent state: hidden [B, 2, P] and cell [B, 2, C]
+LayerState = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass
+class ElmoModelOutput(ModelOutput):
+    """What `ElmoModel` returns.
+
+    Attributes:
+        last_hidden_state: `[B, T, H]`, the ELMo vector of each word: the scalar mix of all layers, not the top layer.
+        state: With `use_cache=True`, for each biLSTM layer the hidden state `[B, 2, P]` and the cell state `[B, 2, C]`
+            after the last word that each direction read, to be passed to the next call.
+        hidden_states: With `output_hidden_states=True`, the `L + 1` layers `[B, T, H]`, the token layer first.
+    """
+
+    last_hidden_state: torch.Tensor | None = None
+    state: tuple[LayerState, ...] | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+
+
+@dataclass
+class ElmoTokenClassifierOutput(TokenClassifierOutput):
+    """The loss, logits `[B, T, labels]` and hidden states of any token classifier, and the `state` of `ElmoModel`."""
+
+    state: tuple[LayerState, ...] | None = None
+
+
+@dataclass
+class ElmoForPreTrainingOutput(ModelOutput):
+    """What `ElmoForPreTraining` returns; the losses with `labels`, the logits without.
+
+    Attributes:
+        loss: The mean of `forward_loss` and `backward_loss`.
+        forward_loss: The mean loss of the predicted words of the forward language model, in nats.
+        backward_loss: The same of the backward one.
+        forward_losses: `[B, T]`, of each forward prediction, at the word it was made from; 0 where none was made.
+        backward_losses: `[B, T]`, the same of the backward predictions.
+        forward_logits: `[B, T, V]`, scores of the word after each word.
+        backward_logits: `[B, T, V]`, scores of the word before each word.
+        state: As of `ElmoModel`.
+        hidden_states: As of `ElmoModel`.
+    """
+
+    loss: torch.Tensor | None = None
+    forward_loss: torch.Tensor | None = None
+    backward_loss: torch.Tensor | None = None
+    forward_losses: torch.Tensor | None = None
+    backward_losses: torch.Tensor | None = None
+    forward_logits: torch.Tensor | None = None
+    backward_logits: torch.Tensor | None = None
+    state: tuple[LayerState, ...] | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+
+
+@dataclass
+class ElmoMaskedLMOutput(MaskedLMOutput):
+    """The loss, logits `[B, T, V]` and hidden states of any masked language model, and what the logits are made of.
+
+    Attributes:
+        forward_logits: `[B, T, V]`, log probabilities of each word by those left of it.
+        backward_logits: `[B, T, V]`, log probabilities of each word by those right of it.
+    """
+
+    forward_logits: torch.Tensor | None = None
+    backward_logits: torch.Tensor | None = None
+
+
+__all__ = [
+    "ElmoForPreTrainingOutput",
+    "ElmoMaskedLMOutput",
+    "ElmoModelOutput",
+    "ElmoTokenClassifierOutput",
+    "LayerState",
+]
