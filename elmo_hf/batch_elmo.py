@@ -16,9 +16,6 @@
 Shape notation: `B` rows, `T` words with the boundaries `<S>` and `</S>`, `H` width of a vector.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 
 
@@ -68,13 +65,6 @@ def is_one_of(input_ids: torch.Tensor, wanted: int | list[int] | None) -> torch.
     return found
 
 
-def together(layers: Sequence[torch.Tensor | None] | None, count: int) -> Any:
-    """Put the sentences of a pair, each in a row of its own and zero elsewhere, into one row again."""
-    if layers is None:
-        return None
-    return tuple(None if layer is None else layer.unflatten(0, (count, -1)).sum(dim=0) for layer in layers)
-
-
 def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> None:
     """Refuse labels that the model has not, or of another shape; numbers that are no integers are no labels.
 
@@ -100,4 +90,4 @@ def share_of(labels: torch.Tensor, num_items: torch.Tensor | int | None) -> torc
     return 1.0 if num_items is None else (labels != -100).sum() / num_items
 
 
-__all__ = ["check_labels", "find_sentences", "neighbours", "share_of", "together"]
+__all__ = ["check_labels", "find_sentences", "neighbours", "share_of"]

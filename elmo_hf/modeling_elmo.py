@@ -36,7 +36,7 @@ from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.output_capturing import capture_outputs
 
-from .batch_elmo import check_labels, find_sentences, neighbours, share_of, together
+from .batch_elmo import check_labels, find_sentences, neighbours, share_of
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
@@ -405,15 +405,23 @@ class ElmoModel(ElmoPreTrainedModel):
 
 
 def run_bilm(
-    elmo: ElmoModel, output_hidden_states: bool | list[int] | None = None, **inputs: Any
+    elmo: ElmoModel, *, parts: int = 1, output_hidden_states: bool | list[int] | None = None, **inputs: Any
 ) -> tuple[tuple[torch.Tensor, ...], ElmoModelOutput]:
     """Run the biLM for a class that needs all of its layers, whichever of them its caller asked to see.
+
+    Args:
+        elmo: The biLM.
+        parts: Rows of the inputs that are parts of one sentence or pair, each with padding where the others are.
+        output_hidden_states: What the caller asked to see; by default, what the configuration says.
+        **inputs: As for `ElmoModel`.
 
     Returns:
         The `L + 1` layers `[B, T, H]`, and the output of `ElmoModel`.
     """
     outputs = elmo(**{**inputs, "output_hidden_states": True, "return_dict": True})
     layers = outputs.hidden_states
+    if parts > 1:
+        layers = tuple(layer.unflatten(0, (parts, -1)).sum(dim=0) for layer in layers)
     wanted = elmo.config.output_hidden_states if output_hidden_states is None else output_hidden_states
     outputs.hidden_states = layers if wanted else None
     if isinstance(wanted, list):
@@ -858,9 +866,9 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         apart = [sentence == number + 1 for number in range(count)]
         inputs = {"input_ids": input_ids, "char_ids": char_ids}
         inputs = {name: ids if ids is None else torch.cat([ids] * count) for name, ids in inputs.items()}
-        layers, outputs = self.read_layers(bilm_layers, **inputs, attention_mask=torch.cat(apart), **kwargs)
-        if bilm_layers is None:
-            layers, outputs.hidden_states = (together(part, count) for part in (layers, outputs.hidden_states))
+        layers, outputs = self.read_layers(
+            bilm_layers, parts=count, **inputs, attention_mask=torch.cat(apart), **kwargs
+        )
         logits = self.classifier(self.dropout(self.head(*self.vectors_of(layers), sentence * words)))
         loss = None
         if labels is not None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo_hf.batch_elmo import check_labels, find_sentences, neighbours, share_of, together
+from elmo_hf.batch_elmo import check_labels, find_sentences, neighbours, share_of
 
 
 BOS, EOS = 1, 2
@@ -46,16 +46,6 @@ def test_a_row_without_boundaries_is_one_sentence() -> None:
 
 def test_several_ids_may_end_a_sentence() -> None:
     assert find([1, 7, 3], [1, 7, 2], eos=[2, 3]) == ([[1] * 3] * 2, [[0, 1, 0]] * 2)
-
-
-def test_the_sentences_of_a_pair_come_together() -> None:
-    first, second = torch.tensor([[[1.0], [0.0]], [[3.0], [0.0]]]), torch.tensor([[[0.0], [2.0]], [[0.0], [4.0]]])
-
-    (layer, absent), nothing = together((torch.cat([first, second]), None), 2), together(None, 2)
-
-    assert layer.squeeze(2).tolist() == [[1, 2], [3, 4]]
-    assert absent is None
-    assert nothing is None
 
 
 @pytest.mark.parametrize("label", [3, -1, -101])

@@ -39,10 +39,18 @@ class ElmoModelTester:
     vocab_size = 41
     max_characters_per_token = 10
 
-    def __init__(self, parent: unittest.TestCase, *, char_embedding_dim: int = 4, word_embedding_dim: int = 0) -> None:
+    def __init__(
+        self,
+        parent: unittest.TestCase,
+        *,
+        char_embedding_dim: int = 4,
+        word_embedding_dim: int = 0,
+        head: str | None = None,
+    ) -> None:
         self.parent = parent
         self.char_embedding_dim = char_embedding_dim
         self.word_embedding_dim = word_embedding_dim
+        self.head = head
 
     def get_config(self) -> ElmoConfig:
         """Return a new configuration."""
@@ -57,6 +65,8 @@ class ElmoModelTester:
             char_filters=[[1, 4], [2, 6]] if self.char_embedding_dim else [],
             num_highway_layers=1 if self.char_embedding_dim else 0,
             num_labels=self.num_labels,
+            head=self.head,
+            head_hidden_size=6,
             # the mixin wants a gradient of every parameter
             freeze_bilm=False,
         )
@@ -133,3 +143,23 @@ class ElmoWordModelTest(ModelTesterMixin, unittest.TestCase):
     def _prepare_for_class(self, inputs_dict: dict, model_class: type, return_labels: bool = False) -> dict:
         inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
         return with_labels(inputs, model_class) if return_labels else inputs
+
+
+class ElmoTaggingHeadTest(ElmoModelTest):
+    """The paper's named entity recogniser."""
+
+    all_model_classes = (ElmoForTokenClassification,)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model_tester = ElmoModelTester(self, head="bilstm-crf")
+
+
+class ElmoSentenceHeadTest(ElmoModelTest):
+    """The paper's model of SST-5."""
+
+    all_model_classes = (ElmoForSequenceClassification,)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model_tester = ElmoModelTester(self, head="bcn")
