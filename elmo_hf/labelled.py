@@ -184,8 +184,8 @@ def _records(path: Source) -> Iterator[tuple[int, dict[str, Any]]]:
         for row in rows:
             if row and len(row) != len(names):
                 raise ElmoError(
-                    f"{path}, line {rows.line_num + begin - 1}: {len(row)} columns where the head line has {len(names)}: "
-                    "quote texts that hold the separator, or give JSON Lines."
+                    f"{path}, line {rows.line_num + begin - 1}: {len(row)} columns where the head line has "
+                    f"{len(names)}: quote texts that hold the separator, or give JSON Lines."
                 )
             if row:
                 yield rows.line_num + begin - 1, dict(zip(names, row, strict=True))
