@@ -88,6 +88,9 @@ class SentenceCollator:
             `input_ids` `[B, T]`; `attention_mask` `[B, T]`; `char_ids` `[B, T, S]`, if the tokenizer spells; `labels`
             `[B, 2, T]`: at each word the id of the next one, which the forward direction predicts, and of the previous
             one, for the backward direction; -100 where there is none. Padding is on the right.
+
+        Raises:
+            ElmoError: If a row has neither `words` nor `text`, or a word is no text.
         """
         rows = [piece for example in examples for piece in self._pieces(words_of(example))]
         numbers = self.lexicon.number(rows)
@@ -184,6 +187,8 @@ class StreamBatches(IterableDataset[Batch]):
         unroll_steps: `T`, the steps of a window.
         drop_last: End as bilm-tf does, at the first window that a stream cannot fill; by default, windows go on, with
             padding, until every stream is at its end.
+        predictions: That either direction makes in an epoch, if they have been counted: words and one boundary of each
+            sentence. A trainer tells the epoch by them.
 
     Raises:
         ElmoError: If a size is not positive, `sentences` can be read only once, or the tokenizer has no boundary
@@ -198,6 +203,7 @@ class StreamBatches(IterableDataset[Batch]):
         batch_size: int,
         unroll_steps: int = UNROLL_STEPS,
         drop_last: bool = False,
+        predictions: int | None = None,
     ) -> None:
         if min(batch_size, unroll_steps) < 1:
             raise ElmoError(f"batch_size is {batch_size}, unroll_steps {unroll_steps}: give 1 or more of each.")
@@ -208,6 +214,8 @@ class StreamBatches(IterableDataset[Batch]):
         self.batch_size = batch_size
         self.unroll_steps = unroll_steps
         self.drop_last = drop_last
+        # without the padding at the end
+        self.windows_per_epoch = None if predictions is None else predictions / (batch_size * unroll_steps)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the sentences choose the order of the next epoch; Trainer and Accelerate call this."""
@@ -284,6 +292,9 @@ class _Lexicon:
         self.numbers = _Numbers()
         # a row for each number, beside those that are not used yet
         self.tables: dict[str, np.ndarray] = {}
+        # there are tables from the start, so that a batch may be of nothing
+        _ = self.numbers[self.bos], self.numbers[self.eos]
+        self._learn()
 
     def number(self, rows: Sequence[Sequence[str]], length: int | None = None) -> np.ndarray:
         """Number the words of rows, `[rows, T]` with 0 at padding; valid until the next call."""
@@ -295,12 +306,24 @@ class _Lexicon:
         found = map(self.numbers.__getitem__, chain.from_iterable(rows))
         numbers[places] = np.fromiter(found, dtype=np.int64, count=int(lengths.sum()))
         if self.numbers.new:
-            self._learn()
+            try:
+                self._learn()
+            except BaseException:
+                # or the words would keep numbers that nothing belongs to
+                self._forget()
+                raise
         return numbers
 
     def _learn(self) -> None:
-        """Look up the words that have come up since the last time."""
-        new, self.numbers.new = self.numbers.new, []
+        """Look up the words that have come up since the last time.
+
+        Raises:
+            ElmoError: If one is no text.
+        """
+        new = self.numbers.new
+        for word in new:
+            if not isinstance(word, str):
+                raise ElmoError(f"{word!r} is no word: give words as texts.")
         end = len(self.numbers) + 1
         encoded = self.tokenizer(
             [new], is_split_into_words=True, add_special_tokens=False, return_tensors="np", verbose=False
@@ -319,6 +342,7 @@ class _Lexicon:
                     grown[: len(table)] = table
                     table = self.tables[name] = grown
                 table[end - len(new) : end] = values
+        self.numbers.new = []
 
     def word_ids(self, numbers: np.ndarray) -> torch.Tensor:
         """Look up the ids of words, of the shape of their numbers."""

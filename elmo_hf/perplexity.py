@@ -63,6 +63,8 @@ class SentenceScore:
 class CorpusScore:
     """What a text costs: the sum of what its sentences do, so that each prediction weighs the same.
 
+    The perplexities of nothing are NaN.
+
     Attributes:
         sentences: How many there were.
         words: As of `SentenceScore`, in total, and so are the others.
@@ -88,17 +90,17 @@ class CorpusScore:
     @property
     def forward_perplexity(self) -> float:
         """Of the forward direction."""
-        return _exp(self.forward_nats / self.predictions)
+        return _perplexity(self.forward_nats, self.predictions)
 
     @property
     def backward_perplexity(self) -> float:
         """Of the backward direction."""
-        return _exp(self.backward_nats / self.predictions)
+        return _perplexity(self.backward_nats, self.predictions)
 
     @property
     def perplexity(self) -> float:
         """Of both: of the mean of their losses, as bilm-tf reports it."""
-        return _exp((self.forward_nats + self.backward_nats) / (2 * self.predictions))
+        return _perplexity(self.forward_nats + self.backward_nats, 2 * self.predictions)
 
     @property
     def unknown_rate(self) -> float:
@@ -106,9 +108,11 @@ class CorpusScore:
         return self.unknown_words / max(1, self.words)
 
 
-def _exp(nats: float) -> float:
+def _perplexity(nats: float, predictions: int) -> float:
+    if not predictions:
+        return math.nan
     try:
-        return math.exp(nats)
+        return math.exp(nats / predictions)
     except OverflowError:
         return math.inf
 

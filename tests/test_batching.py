@@ -342,6 +342,28 @@ def test_what_reads_is_sent_to_other_processes() -> None:
     assert len(list(pickle.loads(pickle.dumps(streams)))) == 1  # noqa: S301
 
 
+@pytest.mark.parametrize("wrong", [5, None, b"c"])
+def test_a_word_that_is_no_text_is_named_and_leaves_nothing_behind(wrong: object) -> None:
+    collate = SentenceCollator(TOKENIZER)
+
+    with pytest.raises(ElmoError, match=rf"^{wrong!r} is no word: give words as texts\.$"):
+        collate([["a", wrong, "b"]])
+
+    batch, expected = collate([["b", "a"]]), SentenceCollator(TOKENIZER)([["b", "a"]])
+    assert all(torch.equal(part, expected[name]) for name, part in batch.items())
+
+
+def test_a_batch_of_nothing_has_no_rows() -> None:
+    batch = SentenceCollator(TOKENIZER)([])
+
+    assert {name: tuple(part.shape) for name, part in batch.items()} == {
+        "input_ids": (0, 0),
+        "char_ids": (0, 0, 8),
+        "attention_mask": (0, 0),
+        "labels": (0, 2, 0),
+    }
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

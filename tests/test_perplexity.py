@@ -139,6 +139,15 @@ def test_counts_words_and_those_outside_the_vocabulary(language_model: LanguageM
     assert [one.unknown_words for one in scores] == [0, 0, 0, 4, 1, 0]
 
 
+def test_nothing_has_no_perplexity() -> None:
+    nothing = CorpusScore()
+
+    assert math.isnan(nothing.perplexity)
+    assert math.isnan(nothing.forward_perplexity)
+    assert math.isnan(nothing.backward_perplexity)
+    assert nothing.unknown_rate == 0
+
+
 def test_each_prediction_of_a_text_weighs_the_same() -> None:
     total = CorpusScore()
 
