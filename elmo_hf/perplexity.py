@@ -249,7 +249,9 @@ class _Table:
             for name in ("input_ids", "char_ids")
             if name in encoded
         }
-        self.unknown = (self.columns["input_ids"] == tokenizer.unk_token_id).numpy()
+        ids = self.columns["input_ids"]
+        # a mask is behind the vocabulary
+        self.unknown = ((ids == tokenizer.unk_token_id) | (ids >= tokenizer.vocab_size)).numpy()
 
     def reading(self, i: int) -> Places:
         """List the places that either direction reads in turn, `[2, n + 1]`: `<S> w1 .. wn`, and `</S> wn .. w1`."""

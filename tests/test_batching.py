@@ -342,6 +342,24 @@ def test_what_reads_is_sent_to_other_processes() -> None:
     assert len(list(pickle.loads(pickle.dumps(streams)))) == 1  # noqa: S301
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_mask_in_the_text_is_learned_as_an_unknown_word(streams: bool) -> None:
+    tokenizer = ElmoTokenizer(VOCABULARY, max_characters_per_token=8, mask_token="<MASK>")
+    sentences = [["a", "<MASK>", "b"], ["<MASK>"]]
+    if streams:
+        (batch,) = StreamBatches(sentences, tokenizer, batch_size=2)
+    else:
+        batch = SentenceCollator(tokenizer)(sentences)
+    model = tiny_model(ElmoForPreTraining, vocab_size=len(VOCABULARY) + 1, max_characters_per_token=8)
+
+    loss = model(**batch).loss
+    loss.backward()
+
+    unknown = batch["labels"].where(batch["labels"] != tokenizer.mask_token_id, tokenizer.unk_token_id)
+    assert not torch.equal(unknown, batch["labels"])
+    assert loss == model(**{**batch, "labels": unknown}).loss
+
+
 @pytest.mark.parametrize("wrong", [5, None, b"c"])
 def test_a_word_that_is_no_text_is_named_and_leaves_nothing_behind(wrong: object) -> None:
     collate = SentenceCollator(TOKENIZER)

@@ -139,6 +139,30 @@ def test_counts_words_and_those_outside_the_vocabulary(language_model: LanguageM
     assert [one.unknown_words for one in scores] == [0, 0, 0, 4, 1, 0]
 
 
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_mask_is_predicted_as_an_unknown_word(language_model: LanguageModel, stateful: bool) -> None:
+    model, _ = language_model
+    tokenizer = ElmoTokenizer(VOCABULARY, max_characters_per_token=20, mask_token="<MASK>")
+
+    masked, unknown = (
+        next(score(model, tokenizer, [["the", "bank", word]], stateful=stateful)) for word in ("<MASK>", "unheard-of")
+    )
+
+    assert masked.unknown_words == 1
+    # what the forward direction reads is the same: the mask is the last word
+    assert masked.forward_nats - unknown.forward_nats == pytest.approx(
+        boundary_cost(model, tokenizer, "<MASK>") - boundary_cost(model, tokenizer, "unheard-of"), abs=1e-5
+    )
+
+
+@torch.inference_mode()
+def boundary_cost(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, word: str) -> float:
+    """Say what `</S>` costs after the words "the bank" and one more."""
+    batch = tokenizer([["the", "bank", word]], is_split_into_words=True, return_tensors="pt")
+    logits = model(**batch).forward_logits[0, 3].double()
+    return -float(logits.log_softmax(dim=0)[tokenizer.eos_token_id])
+
+
 def test_nothing_has_no_perplexity() -> None:
     nothing = CorpusScore()
 
