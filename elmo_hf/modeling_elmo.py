@@ -34,7 +34,6 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
-from transformers.utils.output_capturing import capture_outputs
 
 from .batch_elmo import check_labels, find_sentences, neighbours, share_of
 from .configuration_elmo import ElmoConfig
@@ -185,7 +184,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     _no_split_modules = ["ElmoTokenEncoder", "ElmoBiLstmLayer"]
-    _can_record_outputs = {"hidden_states": ElmoBiLstmLayer}
 
     @property
     def dummy_inputs(self) -> dict[str, torch.Tensor]:
@@ -298,7 +296,7 @@ class ElmoModel(ElmoPreTrainedModel):
         """Replace the table that `get_input_embeddings` returns."""
         self.token_encoder.set_submodule(self.input_table, value)
 
-    @capture_outputs(tie_last_hidden_states=False)
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
@@ -351,7 +349,18 @@ class ElmoModel(ElmoPreTrainedModel):
         return ElmoModelOutput(
             last_hidden_state=self.scalar_mix(layers),
             state=tuple(states) if use_cache else None,
+            hidden_states=self.select_layers(layers, kwargs.get("output_hidden_states")),
         )
+
+    def select_layers(self, layers: Sequence[torch.Tensor], wanted: bool | list[int] | None) -> tuple[Any, ...] | None:
+        """Show the layers that `output_hidden_states` asks for: all, none, or those of some indices.
+
+        Other models of Transformers catch them by hooks, with which a model cannot be pickled any more.
+        """
+        if wanted is None:
+            wanted = self.config.output_hidden_states
+        kept = {index % len(layers) for index in wanted} if isinstance(wanted, list) else range(len(layers))
+        return tuple(layer if index in kept else None for index, layer in enumerate(layers)) if wanted else None
 
     def check_state(self, state: tuple[LayerState, ...] | None, batch_size: int) -> Sequence[LayerState | None]:
         """Give each layer the state to start from, and refuse that of another batch or model."""
@@ -422,11 +431,7 @@ def run_bilm(
     layers = outputs.hidden_states
     if parts > 1:
         layers = tuple(layer.unflatten(0, (parts, -1)).sum(dim=0) for layer in layers)
-    wanted = elmo.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-    outputs.hidden_states = layers if wanted else None
-    if isinstance(wanted, list):
-        kept = {index % len(layers) for index in wanted}
-        outputs.hidden_states = tuple(layer if index in kept else None for index, layer in enumerate(layers))
+    outputs.hidden_states = elmo.select_layers(layers, output_hidden_states)
     return layers, outputs
 
 
@@ -456,6 +461,24 @@ class ElmoLanguageModel(ElmoPreTrainedModel):
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Give the softmax other weights, of another number of words perhaps."""
         self.softmax.replace(new_embeddings)
+
+    def known_words(self, labels: torch.Tensor) -> torch.Tensor:
+        """Check words that are to be predicted, -100 for none; a mask behind the vocabulary is a word outside it.
+
+        Raises:
+            ValueError: If a label is no word of the vocabulary.
+        """
+        unknown = self.config.unk_token_id
+        # CODEPATH: tokenizers with a mask that is none of the vocabulary's words, such as that of elmo-tiny-en
+        if unknown is not None:
+            labels = labels.masked_fill(labels == self.config.vocab_size, unknown)
+        wrong = labels[(labels != -100) & ((labels < 1) | (labels >= self.config.vocab_size))]
+        if len(wrong):
+            raise ValueError(
+                f"`labels` has {int(wrong[0])} but the vocabulary of this model has the words 1 to "
+                f"{self.config.vocab_size - 1}: use the tokenizer saved with it, and -100 at padding."
+            )
+        return labels
 
 
 class ElmoForPreTraining(ElmoLanguageModel):
@@ -538,13 +561,7 @@ class ElmoForPreTraining(ElmoLanguageModel):
                 f"`labels` is {tuple(labels.shape)} where the batch is {sentences, length}: pass the word ids of the "
                 "batch."
             )
-        wrong = targets[(targets != -100) & ((targets < 1) | (targets >= self.config.vocab_size))]
-        if len(wrong):
-            raise ValueError(
-                f"`labels` has {int(wrong[0])} but the vocabulary of this model has the words 1 to "
-                f"{self.config.vocab_size - 1}: use the tokenizer saved with it, and -100 at padding."
-            )
-        return targets
+        return self.known_words(targets)
 
 
 class ElmoForMaskedLM(ElmoLanguageModel):
@@ -579,7 +596,7 @@ class ElmoForMaskedLM(ElmoLanguageModel):
             With `labels`, their mean cross-entropy.
 
         Raises:
-            ValueError: As `ElmoModel`.
+            ValueError: As `ElmoModel`; or if the labels have another shape, or are not words of the vocabulary.
         """
         layers, outputs = run_bilm(
             self.elmo, input_ids=input_ids, attention_mask=attention_mask, char_ids=char_ids, **kwargs
@@ -605,6 +622,9 @@ class ElmoForMaskedLM(ElmoLanguageModel):
         logits[..., 0] = torch.finfo(logits.dtype).min
         loss = None
         if labels is not None:
+            if labels.shape != logits.shape[:2]:
+                raise ValueError(f"`labels` is {tuple(labels.shape)} where the batch is {tuple(logits.shape[:2])}.")
+            labels = self.known_words(check_integers("labels", labels))
             loss = self.loss_function(logits, labels, self.config.vocab_size, **kwargs)
         return ElmoMaskedLMOutput(
             loss=loss,

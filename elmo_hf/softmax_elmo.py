@@ -33,6 +33,8 @@ from .configuration_elmo import ElmoConfig
 # Logits that are there at a time: 16 MB, which stays in a processor's cache; but never so few rows that reading the
 # weights costs more than using them.
 LOGITS_PER_CHUNK, FEWEST_ROWS_PER_CHUNK = 1 << 22, 64
+# of probabilities over the rows of a chunk, which float16 holds when they are multiplied by states of 7 at most
+LARGEST_SUM = 1 << 13
 
 
 class ElmoSoftmax(nn.Linear):
@@ -127,6 +129,9 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         wide = target_logits.dtype
         wanted = training and any(ctx.needs_input_grad)
         rows = max(LOGITS_PER_CHUNK // len(candidates), FEWEST_ROWS_PER_CHUNK)
+        # Slopes are computed in this unit and multiplied by it at last: in half precision, probabilities times a share
+        # of the total would be too small, and sums over the rows of a chunk must not be too large.
+        unit = nn.functional.pad(scales, (0, 1)).amax().to(wide).clamp(min=torch.finfo(wide).tiny) * rows / LARGEST_SUM
         losses = torch.empty_like(target_logits)
         inputs = (hidden, candidates, offsets, target_logits)
         slopes = [torch.zeros_like(part, dtype=wide) for part in inputs] if wanted else []
@@ -149,13 +154,14 @@ class ChunkedCrossEntropy(torch.autograd.Function):
                 if not wanted:
                     continue
                 # the slope of a loss is each candidate's probability, and for the target that minus 1
-                share = scales[chunk].to(wide)
+                share = scales[chunk].to(wide) / unit
                 slope = others.mul_((share / total)[:, None])
                 slopes[2] += slope.sum(dim=0)
                 slopes[3][chunk] = (target / total - 1) * share
                 slope = slope.to(narrow)
                 slopes[0][chunk] = slope @ matrix
                 slopes[1] = multiply(slopes[1], slope.T, states)
+        slopes = [slope.mul_(unit) for slope in slopes]
         ctx.save_for_backward(*slopes)
         ctx.dtypes = [part.dtype for part in inputs]
         ctx.mark_non_differentiable(losses)

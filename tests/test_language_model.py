@@ -1,5 +1,6 @@
 """The language model classes: both likelihoods, the streams of the original, and words filled in."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from huggingface_hub.errors import StrictDataclassClassValidationError
 from tiny_models import sentence, tiny_config, tiny_model
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining, pipeline
 
-from elmo_hf import ElmoForMaskedLM, ElmoForPreTraining, ElmoModel, ElmoTokenizer
+from elmo_hf import ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.softmax_elmo import log_uniform
 
 
@@ -148,7 +149,7 @@ def test_micro_batches_add_up_to_the_batch() -> None:
     torch.testing.assert_close(torch.autograd.grad(sum(losses), model.softmax.weight)[0], batch_gradient)
 
 
-@pytest.mark.parametrize(("wrong", "message"), [(0, "has 0"), (30, "has 30"), (-1, "has -1")])
+@pytest.mark.parametrize(("wrong", "message"), [(0, "has 0"), (31, "has 31"), (-1, "has -1")])
 def test_labels_outside_the_vocabulary_are_named(wrong: int, message: str) -> None:
     model, batch = language_model(), sentence(5, tiny_config(vocab_size=30))
     labels = batch["input_ids"].clone()
@@ -349,3 +350,38 @@ def test_a_model_of_words_reads_a_mask_as_an_unknown_word(cls: type) -> None:
     model.config.unk_token_id = None
     with pytest.raises(ValueError, match="`input_ids` goes from 1 to 12 but this model has ids 0 to 11"):
         model(input_ids=mask)
+
+
+@pytest.mark.parametrize("cls", [ElmoForPreTraining, ElmoForMaskedLM])
+def test_a_mask_behind_the_vocabulary_is_predicted_as_unknown(cls: type) -> None:
+    model, batch = language_model(cls, unk_token_id=3), batch_of(5, 9)
+    labels = labels_of(batch)
+    labels[0, 2] = 3
+    expected = model(**batch, labels=labels).loss
+
+    labels[0, 2] = model.config.vocab_size
+
+    assert torch.equal(model(**batch, labels=labels).loss, expected)
+
+
+@pytest.mark.parametrize("cls", [ElmoForPreTraining, ElmoForMaskedLM])
+@pytest.mark.parametrize("label", [0, 31, -1])
+def test_a_label_that_is_no_word_is_named(cls: type, label: int) -> None:
+    model, batch = language_model(cls), batch_of(5, 9)
+    labels = labels_of(batch)
+    labels[0, 2] = label
+
+    with pytest.raises(
+        ValueError, match=f"`labels` has {label} but the vocabulary of this model has the words 1 to 29"
+    ):
+        model(**batch, labels=labels)
+
+
+@pytest.mark.parametrize("cls", [ElmoModel, ElmoForPreTraining, ElmoForMaskedLM, ElmoForTokenClassification])
+def test_a_model_is_pickled_after_it_was_used(cls: type) -> None:
+    model, batch = language_model(cls), batch_of(5, 9)
+    expected = model(**batch, output_hidden_states=True)
+
+    actual = pickle.loads(pickle.dumps(model))(**batch, output_hidden_states=True)  # noqa: S301 - our own
+
+    torch.testing.assert_close(actual.to_tuple(), expected.to_tuple(), rtol=0, atol=0)

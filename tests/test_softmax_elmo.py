@@ -92,6 +92,34 @@ def test_autocast_multiplies_in_bfloat16_and_adds_in_float32(inputs: dict) -> No
     assert all(part.dtype == torch.float32 for part in gradients(total, narrow))
 
 
+@pytest.mark.parametrize("words", [3, 20_000])
+def test_autocast_in_float16_loses_no_gradient(words: int) -> None:
+    # as at the start of a training, where all words are as likely; of 3 words, sums over many rows are large
+    generator = torch.Generator().manual_seed(0)
+    hidden, weight = torch.randn(4000, 16, generator=generator), 0.1 * torch.randn(words + 1, 16, generator=generator)
+    targets = torch.randint(1, words + 1, (4000,), generator=generator)
+    inputs = {"hidden": hidden.requires_grad_(), "weight": weight.requires_grad_()}
+    inputs = {**inputs, "bias": torch.zeros(words + 1, requires_grad=True), "targets": targets}
+    inputs["scales"] = torch.full((4000,), 1 / 4000)
+    expected = gradients(full_losses(**inputs)[0], inputs)
+
+    with torch.autocast("cpu", torch.float16):
+        total, _ = full_losses(**inputs)
+
+    for part, exact in zip(gradients(total, inputs), expected, strict=True):
+        assert (part - exact).abs().sum() < 2e-3 * exact.abs().sum()
+
+
+def test_no_predictions_cost_nothing(inputs: dict) -> None:
+    none = {name: part[:0] if name in ("hidden", "targets", "scales") else part for name, part in inputs.items()}
+
+    total, losses = full_losses(**none)
+
+    assert total == 0
+    assert losses.shape == (0,)
+    assert not any(part.any() for part in torch.autograd.grad(total, [none["weight"], none["bias"]]))
+
+
 def test_a_frozen_softmax_passes_the_gradient_on(inputs: dict) -> None:
     expected = gradients(full_losses(**inputs)[0], inputs)[0]
     frozen = {name: part.detach() if name in ("weight", "bias") else part for name, part in inputs.items()}
