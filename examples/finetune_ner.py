@@ -1,0 +1,271 @@
+"""Fine-tune ELMo to tag words: names, parts of speech, or any other labels of words.
+
+    python examples/finetune_ner.py train.conll --dev dev.conll --test test.conll --head bilstm-crf --output my-ner
+    python examples/finetune_ner.py --dataset NAME --output my-ner
+
+A word and its tag a line, an empty line after each sentence. The biLM is left as it is unless you say `--unfreeze`;
+the vectors of a frozen one are computed once, before the first epoch, in float16, if they fit in 4 GiB. Needs
+`pip install "elmo_hf[finetune]"`. `torchrun --nproc-per-node 2 examples/finetune_ner.py ...` trains in two processes.
+Run again with `--resume`, an interrupted training goes on from its last checkpoint to the same result.
+"""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from seqeval.metrics import accuracy_score, classification_report
+from seqeval.scheme import BILOU, IOB2, IOBES
+from transformers import (
+    DataCollatorForTokenClassification,
+    EarlyStoppingCallback,
+    EvalPrediction,
+    Trainer,
+    set_seed,
+)
+
+from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf.finetuning import (
+    LayersCollator,
+    add_options,
+    compute_layers,
+    layers_pay,
+    load_task_model,
+    model_fields,
+    training_arguments,
+    write_card,
+)
+from elmo_hf.labelled import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
+
+
+SCHEMES = {"IOB2": IOB2, "IOBES": IOBES, "BILOU": BILOU}
+
+# sentences by split: train, dev, test
+Splits = dict[str, list[TaggedSentence]]
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(
+        description="Fine-tune ELMo to tag words.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    data = parser.add_argument_group("data")
+    data.add_argument("train", nargs="?", help="words and tags in columns, apart by TAB or spaces; may be .gz")
+    data.add_argument("--dev", metavar="FILE", help="to evaluate on after each epoch, and to choose the best one by")
+    data.add_argument("--test", metavar="FILE", help="to evaluate on at the end; predictions go to test.conll in DIR")
+    data.add_argument("--word-column", type=int, default=0, help="the first is 0, the last -1")
+    data.add_argument("--tag-column", type=int, default=-1, help="the first is 0, the last -1")
+    data.add_argument("--dataset", metavar="NAME", help="a data set of the library datasets, in place of files")
+    data.add_argument("--dataset-config", metavar="NAME", help="which of its configurations")
+    data.add_argument("--splits", nargs="+", default=["train", "validation", "test"], help="train, dev and test of it")
+    data.add_argument("--columns", nargs=2, default=(None, None), metavar=("WORDS", "TAGS"), help="of the data set")
+    data.add_argument("--labels", nargs="+", default=[], metavar="TAG", help="tags that the training data has not")
+    data.add_argument("--max-words", type=int, default=400, help="cut longer sentences in pieces, between names")
+    add_options(parser, ElmoForTokenClassification)
+    options = parser.parse_args()
+    if (options.train is None) == (options.dataset is None):
+        parser.error("give a file to train on, or --dataset")
+    if options.max_words < 1:
+        parser.error("--max-words is to be 1 or more")
+    if options.patience is not None and options.dataset is None and options.dev is None:
+        parser.error("--patience needs --dev")
+    return options
+
+
+def read_splits(options: argparse.Namespace) -> Splits:
+    """Read all sentences, in IOB2 if they are in IOB1."""
+    if options.dataset is None:
+        files = {"train": options.train, "dev": options.dev, "test": options.test}
+        columns = {"word_column": options.word_column, "tag_column": options.tag_column}
+        splits = {name: read_tagged(file, **columns) for name, file in files.items() if file is not None}
+    else:
+        words, tags = options.columns
+        splits = {
+            name: load_tagged(options.dataset, split, config=options.dataset_config, words=words, tags=tags)
+            for name, split in zip(("train", "dev", "test"), options.splits, strict=False)
+        }
+    if tag_scheme({tag for sentences in splits.values() for _, tags in sentences for tag in tags}) != "IOB2":
+        return splits
+    changed = {name: [TaggedSentence(words, to_iob2(tags)) for words, tags in part] for name, part in splits.items()}
+    count = sum(a != b for name in splits for a, b in zip(splits[name], changed[name], strict=True))
+    if count:
+        print(f"note: {count} sentences had names that begin with I-, as in IOB1: they now begin with B-")
+    return changed
+
+
+def find_labels(splits: Splits, more: Sequence[str]) -> list[str]:
+    """List the tags of the training data, and those given besides; `O` is the first, `B-` and `I-` go together."""
+    labels = {tag for _, tags in splits["train"] for tag in tags} | set(more)
+    if tag_scheme(labels) == "IOB2":
+        labels |= {f"{prefix}{tag[1:]}" for tag in labels if tag != "O" for prefix in "BI"}
+    return sorted(labels, key=lambda tag: (tag != "O", tag.partition("-")[2], tag))
+
+
+def encode(sentences: list[TaggedSentence], tokenizer: ElmoTokenizer, label2id: dict[str, int], name: str) -> Any:
+    """Make of sentences what the model reads, with -100 at the boundaries.
+
+    Raises:
+        ElmoError: If the model has no label for a tag.
+    """
+    rows = []
+    for number, (words, tags) in enumerate(sentences, start=1):
+        wrong = next((tag for tag in tags if tag not in label2id), None)
+        if wrong is not None:
+            raise ElmoError(
+                f"{name}, sentence {number}: no tag of the training data or the model is {wrong!r}: correct it, or "
+                "name it by --labels."
+            )
+        row = dict(tokenizer(words, is_split_into_words=True))
+        row["labels"] = [-100, *(label2id[tag] for tag in tags), -100]
+        rows.append(row)
+    return rows
+
+
+def cut(splits: Splits, max_words: int) -> Splits:
+    """Cut long sentences in pieces; say of how many."""
+    for name, sentences in splits.items():
+        count = sum(len(words) > max_words for words, _ in sentences)
+        if count:
+            print(f"note: {name} has {count} sentences of more than {max_words} words, which are read in pieces")
+    return {
+        name: [piece for sentence in sentences for piece in cut_sentence(sentence, max_words)]
+        for name, sentences in splits.items()
+    }
+
+
+def tags_of(numbers: Any, labels: Any, names: dict[int, str]) -> list[list[str]]:
+    """Name `[B, T]` numbers, without places where there is no label."""
+    return [
+        [names[int(number)] for number, label in zip(row, known, strict=True) if label != -100]
+        for row, known in zip(numbers, labels, strict=True)
+    ]
+
+
+def make_metrics(names: dict[int, str]) -> Callable[[EvalPrediction], dict[str, float]]:
+    """Make a function that scores names of the scheme, all and of each type, and single tags."""
+    scheme = tag_scheme(names.values())
+
+    def score(prediction: EvalPrediction) -> dict[str, float]:
+        found, wanted = (
+            tags_of(part, prediction.label_ids, names) for part in (prediction.predictions, prediction.label_ids)
+        )
+        scores = {"accuracy": float(accuracy_score(wanted, found))}
+        if scheme is not None:
+            kinds = report_of(wanted, found, scheme, output_dict=True)
+            total = kinds.pop("micro avg")
+            scores |= {name.removesuffix("-score"): float(value) for name, value in total.items() if name != "support"}
+            scores |= {f"{kind}_f1": float(each["f1-score"]) for kind, each in kinds.items() if " avg" not in kind}
+        return scores
+
+    return score
+
+
+def report_of(wanted: list[list[str]], found: list[list[str]], scheme: str, *, output_dict: bool = False) -> Any:
+    """Score names: one counts where its words and its type are right, and its tags follow the scheme."""
+    with warnings.catch_warnings():
+        # the averages where there are no names at all
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return classification_report(
+            wanted, found, mode="strict", scheme=SCHEMES[scheme], digits=4, zero_division=0, output_dict=output_dict
+        )
+
+
+def evaluate(
+    trainer: Trainer, splits: Splits, rows: dict[str, Any], names: dict[int, str], folder: Path
+) -> tuple[dict[str, dict[str, float]], str]:
+    """Score dev and test, show and save the figures, and write what was predicted.
+
+    Returns:
+        Metrics by split, and the table of the last split.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    report, scheme = "", tag_scheme(names.values())
+    # or they would come back in the order of their length
+    trainer.args.train_sampling_strategy = "random"
+    for split in [name for name in rows if name != "train"]:
+        output = trainer.predict(rows[split], metric_key_prefix=split)
+        metrics = output.metrics or {}
+        trainer.log_metrics(split, metrics)
+        trainer.save_metrics(split, metrics)
+        scores[split] = {
+            metric: metrics[f"{split}_{metric}"]
+            for metric in ("f1", "precision", "recall", "accuracy")
+            if f"{split}_{metric}" in metrics
+        }
+        found, wanted = (tags_of(part, output.label_ids, names) for part in (output.predictions, output.label_ids))
+        if scheme is not None:
+            report = report_of(wanted, found, scheme)
+        if trainer.is_world_process_zero():
+            print(report)
+            # pieces follow each other as their words do
+            tags = iter([tag for sentence in found for tag in sentence])
+            lines = [
+                "".join(f"{word}\t{tag}\t{next(tags)}\n" for word, tag in zip(*sentence, strict=True))
+                for sentence in splits[split]
+            ]
+            (folder / f"{split}.conll").write_text("\n".join(lines), encoding="utf-8")
+    return scores, report
+
+
+def main() -> None:
+    """Train, evaluate and save."""
+    options = parse_arguments()
+    torch.set_num_threads(options.threads)
+    set_seed(options.seed)
+    splits = read_splits(options)
+    model, tokenizer = load_task_model(
+        ElmoForTokenClassification,
+        options.model,
+        find_labels(splits, options.labels),
+        **model_fields(options),
+    )
+    names: Any = model.config.id2label
+    numbers: Any = model.config.label2id
+    best = "accuracy" if tag_scheme(names.values()) is None else "f1"
+    arguments = training_arguments(options, best, evaluate="dev" in splits)
+    source = {"train": options.train, "dev": options.dev, "test": options.test}
+    rows = {
+        name: encode(part, tokenizer, numbers, source[name] or f"{options.dataset}, {name}")
+        for name, part in cut(splits, options.max_words).items()
+    }
+    once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
+    if once:
+        rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
+    trainer = Trainer(
+        model,
+        arguments,
+        data_collator=LayersCollator(DataCollatorForTokenClassification(tokenizer)),
+        train_dataset=rows["train"],
+        eval_dataset=rows.get("dev"),
+        processing_class=tokenizer,
+        compute_metrics=make_metrics(names),
+        # scores of all labels of all words would fill the memory
+        preprocess_logits_for_metrics=lambda logits, _: logits.argmax(dim=-1),
+        callbacks=[EarlyStoppingCallback(options.patience)] if options.patience else [],
+    )
+    result = trainer.train(resume_from_checkpoint=options.resume or None)
+    trainer.save_model()
+    trainer.save_metrics("train", result.metrics)
+    scores, report = evaluate(trainer, splits, rows, names, options.output)
+    if trainer.is_world_process_zero():
+        data = options.dataset or Path(options.train).name
+        write_card(
+            options.output,
+            model,
+            task="token-classification",
+            base=options.model,
+            data=data,
+            scores=scores,
+            command=["python", *sys.argv],
+            report=report,
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ElmoError as error:
+        sys.exit(f"finetune_ner.py: error: {error}")

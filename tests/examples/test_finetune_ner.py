@@ -1,0 +1,225 @@
+"""`examples/finetune_ner.py` trains, scores, goes on, and refuses what it cannot do."""
+
+import importlib.util
+import json
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file
+from transformers import AutoModelForTokenClassification, EvalPrediction, pipeline
+
+from elmo_hf import ElmoError, ElmoTokenizer
+from elmo_hf.bundled import ELMO_TINY_EN
+from elmo_hf.labelled import TaggedSentence, read_tagged
+
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_ner.py"
+SENTENCES = [
+    ("the king saw Peter Abbot .", "O O O B-PER I-PER O"),
+    ("Paris is here", "B-LOC O O"),
+    ("no", "O"),
+    ("in New York Peter is king .", "O B-LOC I-LOC B-PER O O O"),
+]
+
+Run = Callable[..., None]
+
+
+def columns(sentences: list[tuple[str, str]]) -> str:
+    """Write sentences as a file has them."""
+    return "\n".join(
+        "".join(f"{word}\t{tag}\n" for word, tag in zip(words.split(), tags.split(), strict=True))
+        for words, tags in sentences
+    )
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("finetune_ner", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the script in a folder with some sentences."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    Path("train.conll").write_text(columns(SENTENCES * 2), encoding="utf-8")
+    Path("dev.conll").write_text(columns(SENTENCES[:2]), encoding="utf-8")
+
+    def main(*arguments: str, train: str = "train.conll") -> None:
+        small = ["--threads=1", "--batch-size=4", "--output=out", "--head-hidden-size=6"]
+        monkeypatch.setattr(sys, "argv", ["finetune_ner.py", *([train] if train else []), *small, *arguments])
+        script.main()
+
+    return main
+
+
+def results(folder: str = "out") -> dict[str, float]:
+    return json.loads(Path(folder, "all_results.json").read_text())
+
+
+def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--head=bilstm-crf", "--learning-rate=0.02", "--epochs=12", "--dropout=0", "--head-hidden-size=20"]
+    run("--dev=dev.conll", "--test=train.conll", *options)
+
+    assert results()["dev_f1"] == results()["test_f1"] == results()["test_PER_f1"] == 1
+    assert re.search(r"PER +1\.0000 +1\.0000 +1\.0000 +4\n", capsys.readouterr().out)
+    model = AutoModelForTokenClassification.from_pretrained("out")
+    assert model.config.head == "bilstm-crf"
+    assert list(model.config.id2label.values()) == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    tagger = pipeline("token-classification", "out", aggregation_strategy="simple")
+    assert [(name["entity_group"], name["word"]) for name in tagger("Paris is here")] == [("LOC", "Paris")]
+    card = ModelCard.load("out/README.md")
+    assert {result.metric_type for result in card.data.eval_results} == {"f1", "precision", "recall", "accuracy"}
+    assert "micro avg" in card.text
+    # each word, its tag, and what was predicted
+    predicted = read_tagged("out/test.conll", tag_column=2)
+    assert predicted == read_tagged("train.conll")
+
+
+def test_without_spans_the_tags_are_counted(run: Run) -> None:
+    Path("tags.conll").write_text(columns([("the king sleeps", "DT NN VBZ"), ("no", "UH")]), encoding="utf-8")
+    run("--dev=tags.conll", "--epochs=1", train="tags.conll")
+
+    assert "dev_accuracy" in results()
+    assert "dev_f1" not in results()
+
+
+def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path) -> None:
+    options = ["--dev=dev.conll", "--epochs=3", "--patience=2"]
+    run("--output=whole", *options)
+    run("--output=cut", *options)
+    for checkpoint in sorted(Path("cut").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))[1:]:
+        checkpoint.rename(tmp_path / f"away-{checkpoint.name}")
+
+    run("--output=cut", *options, "--resume")
+
+    whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(part, cut[name]) for name, part in whole.items())
+
+
+def test_the_bilm_is_trained_if_it_is_to_be(run: Run) -> None:
+    before = load_file(ELMO_TINY_EN / "model.safetensors")
+    for options, same in ([], True), (["--no-layers-once"], True), (["--unfreeze"], False):
+        run("--epochs=1", *options)
+        after = load_file("out/model.safetensors")
+        changed = [
+            name
+            for name, part in before.items()
+            if f"elmo.{name.removeprefix('elmo.')}" in after
+            and "scalar_mix" not in name
+            and not torch.equal(part, after[f"elmo.{name.removeprefix('elmo.')}"])
+        ]
+        assert (not changed) == same
+
+
+def test_iob1_becomes_iob2(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("iob1.conll").write_text(columns([("New York Paris", "I-LOC I-LOC B-LOC")]), encoding="utf-8")
+    run("--epochs=1", train="iob1.conll")
+
+    assert "note: 1 sentences had names that begin with I-" in capsys.readouterr().out
+    model = AutoModelForTokenClassification.from_pretrained("out")
+    assert list(model.config.id2label.values()) == ["B-LOC", "I-LOC"]
+
+
+def test_a_long_sentence_is_read_in_pieces_and_every_word_tagged(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--epochs=1", "--max-words=3", "--test=dev.conll")
+
+    out = capsys.readouterr().out
+    assert "note: train has 4 sentences of more than 3 words, which are read in pieces" in out
+    assert [words for words, _ in read_tagged("out/test.conll")] == [words for words, _ in read_tagged("dev.conll")]
+
+
+def test_labels_stay_with_their_words(script: ModuleType) -> None:
+    tokenizer = ElmoTokenizer.from_pretrained(ELMO_TINY_EN)
+    sentence = TaggedSentence(["New York", "don't", "<S>", "\u200b"], ["B", "O", "O", "B"])
+
+    (row,) = script.encode([sentence], tokenizer, {"O": 0, "B": 1}, "data")
+
+    assert row["labels"] == [-100, 1, 0, 0, 1, -100]
+    assert len(row["input_ids"]) == 6
+
+
+def test_names_are_scored_strictly(script: ModuleType) -> None:
+    names = {0: "O", 1: "B-X", 2: "I-X", 3: "B-Y"}
+    wanted = torch.tensor([[-100, 1, 2, 0, 3, -100], [-100, 1, -100, -100, -100, -100]])
+    found = torch.tensor([[0, 1, 2, 2, 3, 0], [0, 2, 1, 1, 1, 1]])
+
+    scores = script.make_metrics(names)(EvalPrediction(found.numpy(), wanted.numpy()))
+
+    # found: X of three words, Y, and an I-X that begins nothing
+    assert scores["precision"] == pytest.approx(1 / 2)
+    assert scores["recall"] == pytest.approx(1 / 3)
+    assert (scores["X_f1"], scores["Y_f1"]) == (0, 1)
+    assert scores["accuracy"] == pytest.approx(3 / 5)
+    nothing = script.make_metrics(names)(EvalPrediction(0 * found.numpy(), 0 * wanted.numpy()))
+    assert nothing["f1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (
+            "Paul\tB-ORG\n",
+            [],
+            "dev.conll, sentence 1: no tag of the training data or the model is 'B-ORG': correct it",
+        ),
+        ("", [], "dev.conll holds no sentences: give"),
+        ("Paul\n", [], "dev.conll, line 1: 'Paul' has not the columns"),
+        ("Paul\tO\n", ["--model=absent"], "absent cannot be loaded: "),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(run: Run, text: str, arguments: list[str], message: str) -> None:
+    Path("dev.conll").write_text(text, encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=f"^{re.escape(message)}.*$"):
+        run("--dev=dev.conll", *arguments)
+    assert not Path("out", "model.safetensors").exists()
+
+
+def test_tags_can_be_named_besides(run: Run) -> None:
+    Path("dev.conll").write_text("Paul\tB-ORG\n", encoding="utf-8")
+    run("--dev=dev.conll", "--labels", "B-ORG", "--epochs=1")
+
+    assert results()["dev_f1"] == 0
+
+
+def test_takes_a_data_set(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets", reason="the library datasets is not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    rows = [{"words": words.split(), "tags": tags.split()} for words, tags in SENTENCES]
+    Path("rows").mkdir()
+    for split in ("train", "test"):
+        Path("rows", f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+    run("--dataset=rows", "--splits", "train", "test", "--epochs=1", train="")
+
+    assert "dev_f1" in results()
+
+
+def test_needs_data(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        (["--dataset=x"], "give a file to train on, or --dataset"),
+        (["--patience=1"], "--patience needs --dev"),
+        (["--max-words=0"], "--max-words is to be 1 or more"),
+    ):
+        with pytest.raises(SystemExit):
+            run(*arguments)
+        assert message in capsys.readouterr().err
+
+
+def test_an_error_of_the_command_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["finetune_ner.py", "absent.conll", "--output", "out"])
+
+    # a text as the status is printed, and the status is 1
+    with pytest.raises(SystemExit, match=r"^finetune_ner\.py: error: absent\.conll cannot be read [^\n]*$"):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
