@@ -86,7 +86,7 @@ class ElmoModelTester:
 
 def with_labels(inputs: dict[str, torch.Tensor], model_class: type) -> dict[str, torch.Tensor]:
     """Add the labels that the mixin leaves to each model's own tests."""
-    if model_class is not ElmoForPreTraining:
+    if model_class not in (ElmoForPreTraining, ElmoForMaskedLM):
         return inputs
     return {**inputs, "labels": inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)}
 
