@@ -1,0 +1,292 @@
+"""Fine-tune ELMo to classify sentences or pairs of sentences, or to give them a number.
+
+    python examples/finetune_classification.py train.jsonl --dev dev.jsonl --test test.jsonl --head bcn --output DIR
+    python examples/finetune_classification.py --dataset NAME --output DIR
+
+JSON Lines, CSV with a head line, or TSV, with the columns `text` and `label`, or `premise`, `hypothesis` and `label`,
+and other names that data sets use; JSON may have lists of words. Labels are classes; lists of classes, of which a text
+has several or none; or numbers with a point, for regression. The biLM is left as it is unless you say `--unfreeze`;
+the vectors of a frozen one are computed once, before the first epoch, in float16, if they fit in 4 GiB. Needs
+`pip install "elmo_hf[finetune]"`. Run again with `--resume`, an interrupted training goes on from its last checkpoint
+to the same result.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, f1_score
+from transformers import (
+    DataCollatorWithPadding,
+    EarlyStoppingCallback,
+    EvalPrediction,
+    Trainer,
+    set_seed,
+)
+
+from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
+from elmo_hf.finetuning import (
+    LayersCollator,
+    add_options,
+    compute_layers,
+    layers_pay,
+    load_task_model,
+    model_fields,
+    training_arguments,
+    write_card,
+)
+from elmo_hf.labelled import LabelledText, load_labelled, read_labelled
+
+
+# as Transformers calls the problems, and the metric by which the best epoch is chosen
+PROBLEMS = {
+    "single": ("single_label_classification", "accuracy"),
+    "multi": ("multi_label_classification", "f1"),
+    "regression": ("regression", "pearson"),
+}
+
+# texts by split: train, dev, test
+Splits = dict[str, list[LabelledText]]
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(
+        description="Fine-tune ELMo to classify sentences or pairs.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    data = parser.add_argument_group("data")
+    data.add_argument("train", nargs="?", help="JSON Lines, CSV or TSV; may be .gz")
+    data.add_argument("--dev", metavar="FILE", help="to evaluate on after each epoch, and to choose the best one by")
+    data.add_argument("--test", metavar="FILE", help="to evaluate on at the end")
+    data.add_argument("--dataset", metavar="NAME", help="a data set of the library datasets, in place of files")
+    data.add_argument("--dataset-config", metavar="NAME", help="which of its configurations")
+    data.add_argument("--splits", nargs="+", default=["train", "validation", "test"], help="train, dev and test of it")
+    data.add_argument("--text-column", metavar="NAME", help="the sentence, or the first one of a pair")
+    data.add_argument("--pair-column", metavar="NAME", help="the second one")
+    data.add_argument("--label-column", metavar="NAME", help="label, labels or gold_label if not given")
+    data.add_argument(
+        "--problem", choices=tuple(PROBLEMS), help="as the labels of the training data look if not given"
+    )
+    data.add_argument("--labels", nargs="+", default=[], metavar="LABEL", help="that the training data has not")
+    data.add_argument("--max-words", type=int, default=400, help="cut longer texts")
+    add_options(parser, ElmoForSequenceClassification)
+    options = parser.parse_args()
+    if (options.train is None) == (options.dataset is None):
+        parser.error("give a file to train on, or --dataset")
+    if options.max_words < 3:
+        parser.error("--max-words is to be 3 or more")
+    if options.patience is not None and options.dataset is None and options.dev is None:
+        parser.error("--patience needs --dev")
+    return options
+
+
+def read_splits(options: argparse.Namespace) -> Splits:
+    """Read all texts.
+
+    Raises:
+        ElmoError: If some are pairs and some are not.
+    """
+    columns = {"text": options.text_column, "pair": options.pair_column, "label": options.label_column}
+    if options.dataset is None:
+        files = {"train": options.train, "dev": options.dev, "test": options.test}
+        splits = {name: read_labelled(file, **columns) for name, file in files.items() if file is not None}
+    else:
+        splits = {
+            name: load_labelled(options.dataset, split, config=options.dataset_config, **columns)
+            for name, split in zip(("train", "dev", "test"), options.splits, strict=False)
+        }
+    pairs = {name: part[0].pair is not None for name, part in splits.items()}
+    if len(set(pairs.values())) > 1:
+        shown = ", ".join(f"{name}: {'pairs' if pair else 'single texts'}" for name, pair in pairs.items())
+        raise ElmoError(f"The data has pairs in one place only ({shown}): name the columns alike.")
+    return splits
+
+
+def problem_of(texts: Sequence[LabelledText]) -> str:
+    """Tell the problem by the labels: lists, numbers with a point, or anything else."""
+    if any(isinstance(text.label, list) for text in texts):
+        return "multi"
+    labels = [str(text.label) for text in texts]
+    try:
+        numbers = list(map(float, labels))
+    except ValueError:
+        return "single"
+    return "regression" if numbers and any("." in label for label in labels) else "single"
+
+
+def names_of(text: LabelledText) -> list[str]:
+    """List the labels of a text by their names; a class that is a number is called by it."""
+    return [str(label) for label in (text.label if isinstance(text.label, list) else [text.label])]
+
+
+def find_labels(texts: Sequence[LabelledText], more: Sequence[str]) -> list[str]:
+    """List the labels of the training data, and those given besides; numbers in their order."""
+    labels = {label for text in texts for label in names_of(text)} | set(more)
+    if all(label.lstrip("-").isdecimal() for label in labels):
+        return sorted(labels, key=int)
+    return sorted(labels)
+
+
+def encode(
+    texts: Sequence[LabelledText],
+    tokenizer: ElmoTokenizer,
+    numbers: dict[str, int],
+    problem: str,
+    name: str,
+    most: int,
+) -> list[dict[str, Any]]:
+    """Make of texts what the model reads, cut at `most` words.
+
+    Raises:
+        ElmoError: If the model has no such label, or a label is no number where one is wanted.
+    """
+    rows, cut = [], 0
+    # a sentence has two boundaries, a pair four
+    most += 4 if texts[0].pair is not None else 2
+    for count, text in enumerate(texts, start=1):
+        parts = parts_of(text)
+        options = {"is_split_into_words": isinstance(parts[0], list)}
+        row = dict(tokenizer(*parts, **options))
+        if len(row["input_ids"]) > most:
+            cut += 1
+            row = dict(tokenizer(*parts, **options, truncation=True, max_length=most))
+        try:
+            row["labels"] = number_of(text, numbers, problem)
+        except (KeyError, ValueError) as error:
+            wanted = "a number" if problem == "regression" else "in the training data or the model"
+            raise ElmoError(
+                f"{name}, record {count}: the label {text.label!r:.80} is not {wanted}: correct it, or give --labels "
+                "or --problem."
+            ) from error
+        rows.append(row)
+    if cut:
+        print(f"note: {name} has {cut} texts of more words than --max-words, which are cut")
+    return rows
+
+
+def parts_of(text: LabelledText) -> list[Any]:
+    """List a text, or the two of a pair; of a pair, both are lists of words if one is."""
+    parts = [text.text] if text.pair is None else [text.text, text.pair]
+    if any(isinstance(part, list) for part in parts):
+        return [part.split() if isinstance(part, str) else part for part in parts]
+    return parts
+
+
+def number_of(text: LabelledText, numbers: dict[str, int], problem: str) -> int | float | list[float]:
+    """Give the model's number of a label: a class, 1 for each of several, or the number that it is."""
+    if problem == "regression":
+        return float(str(text.label))
+    classes = [numbers[name] for name in names_of(text)]
+    if problem == "multi":
+        return [float(number in classes) for number in range(len(numbers))]
+    (one,) = classes
+    return one
+
+
+def make_metrics(problem: str) -> Callable[[EvalPrediction], dict[str, float]]:
+    """Make a function that scores what is predicted."""
+
+    def correlation(function: Any, found: Any, wanted: Any) -> float:
+        # of what does not vary there is none, and Trainer could not compare it
+        return float(function(found, wanted)[0]) if np.ptp(found) and np.ptp(wanted) else 0.0
+
+    def score(prediction: EvalPrediction) -> dict[str, float]:
+        found, wanted = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+        if problem == "regression":
+            found = found.reshape(wanted.shape)
+            return {
+                "pearson": correlation(pearsonr, found, wanted),
+                "spearman": correlation(spearmanr, found, wanted),
+                "mse": float(np.square(found - wanted).mean()),
+            }
+        # a label of several is there where it is more probable than not
+        found = found.argmax(axis=1) if problem == "single" else (found > 0).astype(int)
+        wanted = wanted.astype(int)
+        scores = {
+            "accuracy": float(accuracy_score(wanted, found)),
+            "macro_f1": float(f1_score(wanted, found, average="macro", zero_division=0)),
+        }
+        if problem == "multi":
+            scores["f1"] = float(f1_score(wanted, found, average="micro", zero_division=0))
+        return scores
+
+    return score
+
+
+def main() -> None:
+    """Train, evaluate and save."""
+    options = parse_arguments()
+    torch.set_num_threads(options.threads)
+    set_seed(options.seed)
+    splits = read_splits(options)
+    problem = options.problem or problem_of(splits["train"])
+    pairs = splits["train"][0].pair is not None
+    model, tokenizer = load_task_model(
+        ElmoForSequenceClassification,
+        options.model,
+        None if problem == "regression" else find_labels(splits["train"], options.labels),
+        problem_type=PROBLEMS[problem][0],
+        default_head="esim" if pairs else None,
+        **model_fields(options),
+    )
+    if pairs != (model.config.head == "esim"):
+        raise ElmoError(
+            f"The data has {'pairs' if pairs else 'single texts'}, which the head {model.config.head or 'mean'} does "
+            "not read: choose another --head, or name the columns."
+        )
+    numbers: Any = model.config.label2id
+    source = {"train": options.train, "dev": options.dev, "test": options.test}
+    rows = {
+        name: encode(
+            part, tokenizer, numbers, problem, source[name] or f"{options.dataset}, {name}", options.max_words
+        )
+        for name, part in splits.items()
+    }
+    arguments = training_arguments(options, PROBLEMS[problem][1], evaluate="dev" in splits)
+    once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
+    if once:
+        rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
+    data: Any = rows
+    trainer = Trainer(
+        model,
+        arguments,
+        data_collator=LayersCollator(DataCollatorWithPadding(tokenizer)),
+        train_dataset=data["train"],
+        eval_dataset=data.get("dev"),
+        processing_class=tokenizer,
+        compute_metrics=make_metrics(problem),
+        callbacks=[EarlyStoppingCallback(options.patience)] if options.patience else [],
+    )
+    result = trainer.train(resume_from_checkpoint=options.resume or None)
+    trainer.save_model()
+    trainer.save_metrics("train", result.metrics)
+    scores: dict[str, dict[str, float]] = {}
+    for split in [name for name in data if name != "train"]:
+        metrics = trainer.evaluate(data[split], metric_key_prefix=split)
+        trainer.log_metrics(split, metrics)
+        trainer.save_metrics(split, metrics)
+        kinds = ("accuracy", "macro_f1", "f1", "pearson", "spearman", "mse")
+        scores[split] = {kind: metrics[f"{split}_{kind}"] for kind in kinds if f"{split}_{kind}" in metrics}
+    if trainer.is_world_process_zero():
+        write_card(
+            options.output,
+            model,
+            task="text-classification",
+            base=options.model,
+            data=options.dataset or Path(options.train).name,
+            scores=scores,
+            command=["python", *sys.argv],
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ElmoError as error:
+        sys.exit(f"finetune_classification.py: error: {error}")
