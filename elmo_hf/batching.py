@@ -187,8 +187,6 @@ class StreamBatches(IterableDataset[Batch]):
         unroll_steps: `T`, the steps of a window.
         drop_last: End as bilm-tf does, at the first window that a stream cannot fill; by default, windows go on, with
             padding, until every stream is at its end.
-        predictions: That either direction makes in an epoch, if they have been counted: words and one boundary of each
-            sentence. A trainer tells the epoch by them.
 
     Raises:
         ElmoError: If a size is not positive, `sentences` can be read only once, or the tokenizer has no boundary
@@ -203,7 +201,6 @@ class StreamBatches(IterableDataset[Batch]):
         batch_size: int,
         unroll_steps: int = UNROLL_STEPS,
         drop_last: bool = False,
-        predictions: int | None = None,
     ) -> None:
         if min(batch_size, unroll_steps) < 1:
             raise ElmoError(f"batch_size is {batch_size}, unroll_steps {unroll_steps}: give 1 or more of each.")
@@ -214,8 +211,6 @@ class StreamBatches(IterableDataset[Batch]):
         self.batch_size = batch_size
         self.unroll_steps = unroll_steps
         self.drop_last = drop_last
-        # without the padding at the end
-        self.windows_per_epoch = None if predictions is None else predictions / (batch_size * unroll_steps)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the sentences choose the order of the next epoch; Trainer and Accelerate call this."""

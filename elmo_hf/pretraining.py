@@ -1,17 +1,26 @@
 """Train the language model with Transformers' Trainer: on whole sentences, or on the original's continuous streams."""
 
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainerState, TrainingArguments
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import (
+    PreTrainedTokenizerBase,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from .batching import NOTHING, BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
+from .batching import NOTHING, Batch, BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
 from .errors import ElmoError
 from .modeling_elmo import ElmoForPreTraining
 from .outputs_elmo import LayerState
@@ -19,6 +28,19 @@ from .outputs_elmo import LayerState
 
 # in the checkpoints of a training on streams: where each stream stands
 STATE_FILE = "recurrent_state.safetensors"
+
+# what a line of the log shows, under which name and how
+SHOWN = {
+    "loss": ("loss", ".4f"),
+    "train_loss": ("mean loss", ".4f"),
+    "eval_perplexity": ("held-out perplexity", ",.2f"),
+    "eval_forward_perplexity": ("forward", ",.2f"),
+    "eval_backward_perplexity": ("backward", ",.2f"),
+    "learning_rate": ("learning rate", ".3g"),
+    "grad_norm": ("gradient", ".3g"),
+    "train_tokens_per_second": ("words/s", ",.0f"),
+    "train_runtime": ("seconds", ",.0f"),
+}
 
 
 class LanguageModelTrainer(Trainer):
@@ -36,10 +58,12 @@ class LanguageModelTrainer(Trainer):
         heldout: Sentences to evaluate on.
         words_per_batch: Words of a batch of sentences at most, padding and boundaries included.
         max_words: A longer sentence is cut in pieces.
+        predictions: Of each direction in an epoch of streams, which are the words and a boundary of each sentence, if
+            they have been counted: to say which epoch it is.
         **kwargs: As for any Trainer.
 
     Raises:
-        ElmoError: If several processes are to read continuous streams.
+        ElmoError: If several processes are to read continuous streams, or were started but do not train together.
     """
 
     def __init__(
@@ -52,12 +76,21 @@ class LanguageModelTrainer(Trainer):
         heldout: Iterable[Example] = (),
         words_per_batch: int = 2048,
         max_words: int = 400,
+        predictions: int | None = None,
         **kwargs: Any,
     ) -> None:
         self.on_streams = isinstance(train, StreamBatches)
+        # what a launcher such as torchrun tells its processes; Trainer passes over it where there is no accelerator
+        started = int(os.environ.get("WORLD_SIZE", 1))
+        if started != args.world_size:
+            raise ElmoError(
+                f"WORLD_SIZE is {started}, but TrainingArguments make it {args.world_size}, so each process would "
+                "train a model of its own: give use_cpu=True where there is no accelerator."
+            )
         if self.on_streams and args.world_size > 1:
             raise ElmoError("Several processes cannot read continuous streams: train on sentences, or in one process.")
         self.words_per_batch = words_per_batch
+        self.predictions = predictions
         self.collator = SentenceCollator(tokenizer, max_words)
         self.recurrent_state: tuple[LayerState, ...] | None = None
         # batches differ in sentences: there is no number that a last one could be filled up to
@@ -82,7 +115,8 @@ class LanguageModelTrainer(Trainer):
         """Batch the sentences by length; streams are batches already."""
         if self.on_streams:
             streams: Any = self.train_dataset
-            return self.accelerator.prepare(DataLoader(streams, batch_size=None))
+            self.tell_epoch.passes = _Passes(streams, self.predictions)
+            return self.accelerator.prepare(DataLoader(self.tell_epoch.passes, batch_size=None))
         loader, self.tell_epoch.sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
         return loader
 
@@ -120,6 +154,20 @@ class LanguageModelTrainer(Trainer):
         if self.on_streams and model.training:
             self.recurrent_state = tuple((hidden.detach(), cell.detach()) for hidden, cell in outputs["state"])
         return (loss, outputs) if return_outputs else loss
+
+    def total_steps(self) -> int:
+        """Count the steps of the training, those before it was resumed included."""
+        if self.args.max_steps > 0:
+            return self.args.max_steps
+        _, sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
+        return math.ceil(self.args.num_train_epochs * _steps_of_epoch(sampler, self.args))
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """Take no step where a training is resumed that has taken all: Trainer would take one more."""
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+        else:
+            super()._run_epoch(*args, **kwargs)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Take one step, and stop where the loss is no number."""
@@ -168,7 +216,7 @@ class LanguageModelTrainer(Trainer):
         return metrics
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        super()._save_checkpoint(*args, **kwargs)
+        # before the rest, the last of which tells that the checkpoint is whole
         if self.recurrent_state is not None:
             parts = {
                 f"{layer}.{name}": part.contiguous()
@@ -176,7 +224,9 @@ class LanguageModelTrainer(Trainer):
                 for name, part in zip(("hidden", "cell"), pair, strict=True)
             }
             folder = Path(str(self.args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+            folder.mkdir(parents=True, exist_ok=True)
             save_file(parts, folder / STATE_FILE)
+        super()._save_checkpoint(*args, **kwargs)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         """Restore the random numbers where Trainer does, right before it goes on, and with them the streams' state."""
@@ -189,18 +239,70 @@ class LanguageModelTrainer(Trainer):
             )
 
 
-class _TellEpoch(TrainerCallback):
-    """Tell the sampler which epoch begins: Trainer does not reach it where Accelerate wraps it more than once."""
+class _Passes(IterableDataset[Batch]):
+    """Streams that begin again at their end: one epoch for Trainer, so that a training is resumed in any pass."""
 
-    # of the loader that was made last; streams have none
+    def __init__(self, streams: StreamBatches, predictions: int | None) -> None:
+        self.streams = streams
+        # without the padding at the end
+        self.windows = None if predictions is None else predictions / (streams.batch_size * streams.unroll_steps)
+        # that are over
+        self.number = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        self.number = 0
+        while True:
+            self.streams.set_epoch(self.number)
+            batch = None
+            for batch in self.streams:
+                yield batch
+            if batch is None:
+                raise ElmoError("No sentence has words: check the text.")
+            self.number += 1
+
+
+class _TellEpoch(TrainerCallback):
+    """Tell the sampler which epoch begins, as Trainer does not reach it where Accelerate wraps it more than once.
+
+    Of streams, tell Trainer what the epoch is.
+    """
+
+    # of the loader that was made last
     sampler: BucketedSentences | None = None
+    passes: _Passes | None = None
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
         """Count epochs by steps, which are whole numbers, also after a training is resumed."""
-        if self.sampler is None:
-            return
-        steps = math.ceil(len(self.sampler) / args.world_size / args.gradient_accumulation_steps)
-        self.sampler.set_epoch(state.global_step // steps)
+        if self.sampler is not None:
+            self.sampler.set_epoch(state.global_step // _steps_of_epoch(self.sampler, args))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
+        """Count the words of streams, or, where nobody has counted those of an epoch, the epochs that are over."""
+        if self.passes is not None:
+            taken, windows = state.global_step * args.gradient_accumulation_steps, self.passes.windows
+            state.epoch = float(self.passes.number) if windows is None else taken / windows
 
 
-__all__ = ["LanguageModelTrainer"]
+def _steps_of_epoch(sampler: BucketedSentences, args: TrainingArguments) -> int:
+    return math.ceil(len(sampler) / args.world_size / args.gradient_accumulation_steps)
+
+
+class ReadableLog(ProgressCallback):
+    """A progress bar, and lines of the log in words, in place of Trainer's `ProgressCallback`."""
+
+    def on_log(
+        self,
+        args: TrainingArguments,  # noqa: ARG002 - Trainer passes it
+        state: TrainerState,
+        control: TrainerControl,  # noqa: ARG002 - Trainer passes it
+        logs: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Show what is known of a step."""
+        parts = [f"{name} {logs[key]:{form}}" for key, (name, form) in SHOWN.items() if logs and key in logs]
+        if parts and state.is_world_process_zero and self.training_bar is not None:
+            place = f"step {state.global_step:,} of {state.max_steps:,}, epoch {state.epoch or 0:.2f}"
+            self.training_bar.write(f"{place}: {', '.join(parts)}")
+
+
+__all__ = ["LanguageModelTrainer", "ReadableLog"]

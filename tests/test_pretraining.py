@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from transformers import TrainingArguments, set_seed
 from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.batching import StreamBatches
 from elmo_hf.corpus import build_vocabulary
-from elmo_hf.pretraining import STATE_FILE, LanguageModelTrainer
+from elmo_hf.pretraining import STATE_FILE, LanguageModelTrainer, ReadableLog
 
 
 SENTENCES = [
@@ -33,7 +34,13 @@ SENTENCES = [
 
 
 def make_trainer(
-    folder: Path, *, streams: bool = False, steps: int = 6, negatives: int = 0, **arguments: object
+    folder: Path,
+    *,
+    streams: bool = False,
+    steps: int = 6,
+    negatives: int = 0,
+    predictions: int | None = None,
+    **arguments: object,
 ) -> LanguageModelTrainer:
     """A new tiny model and its trainer, the same each time."""
     set_seed(3)
@@ -57,6 +64,7 @@ def make_trainer(
         ElmoForPreTraining(config),
         TrainingArguments(str(folder), **{**defaults, **arguments}),
         tokenizer=tokenizer,
+        predictions=predictions,
         train=StreamBatches(SENTENCES, tokenizer, batch_size=3, unroll_steps=5) if streams else SENTENCES,
         heldout=SENTENCES[:8],
         words_per_batch=60,
@@ -91,6 +99,84 @@ def test_a_resumed_training_ends_with_the_same_weights(streams: bool, negatives:
     assert (tmp_path / "cut" / "checkpoint-4").is_dir()
     for name, part in weights(whole).items():
         assert torch.equal(part, weights(resumed)[name]), name
+
+
+def test_streams_are_resumed_in_any_pass(tmp_path: Path) -> None:
+    # 15 windows each
+    whole = make_trainer(tmp_path / "whole", streams=True, steps=40, save_steps=36)
+    whole.train()
+    make_trainer(tmp_path / "cut", streams=True, steps=36, save_steps=36).train()
+
+    resumed = make_trainer(tmp_path / "cut", streams=True, steps=40, save_steps=36)
+    resumed.train(resume_from_checkpoint=True)
+
+    assert resumed.tell_epoch.passes.number == 2
+    for name, part in weights(whole).items():
+        assert torch.equal(part, weights(resumed)[name]), name
+
+
+@pytest.mark.parametrize(
+    ("streams", "options"),
+    [(True, {}), (False, {}), (False, {"steps": -1, "num_train_epochs": 2})],
+    ids=["streams", "sentences", "epochs"],
+)
+def test_a_training_that_has_ended_takes_no_step_more(streams: bool, options: dict[str, int], tmp_path: Path) -> None:
+    whole = make_trainer(tmp_path, streams=streams, **options)
+    whole.train()
+
+    again = make_trainer(tmp_path, streams=streams, **options)
+    again.train(resume_from_checkpoint=True)
+
+    assert again.state.global_step == whole.state.global_step == again.total_steps()
+    for name, part in weights(whole).items():
+        assert torch.equal(part, weights(again)[name]), name
+
+
+def test_the_epoch_of_streams_counts_their_words(tmp_path: Path) -> None:
+    predictions = sum(len(words) + 1 for words in SENTENCES)
+    options = {"streams": True, "save_strategy": "no", "gradient_accumulation_steps": 2}
+    counted = make_trainer(tmp_path, **options, steps=math.ceil(2 * predictions / 30), predictions=predictions)
+    unknown = make_trainer(tmp_path, **options, steps=12)
+
+    counted.train()
+    unknown.train()
+
+    assert counted.state.epoch == pytest.approx(2, abs=30 / predictions)
+    assert unknown.state.epoch == 1
+
+
+def test_text_without_words_is_no_endless_stream(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, streams=True)
+    trainer.train_dataset.sentences = [[]]
+
+    with pytest.raises(ElmoError, match="No sentence has words"):
+        trainer.train()
+
+
+def test_processes_that_do_not_train_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = make_trainer(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    with pytest.raises(ElmoError, match=r"^WORLD_SIZE is 2, but TrainingArguments make it 1, .*give use_cpu=True"):
+        LanguageModelTrainer(
+            alone.language_model, alone.args, tokenizer=alone.processing_class, train=SENTENCES, heldout=SENTENCES
+        )
+
+
+def test_the_log_is_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trainer = make_trainer(tmp_path, steps=4, eval_strategy="steps", eval_steps=2, save_strategy="no")
+    trainer.add_callback(ReadableLog())
+
+    trainer.train()
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ")]
+    assert re.fullmatch(
+        r"step 1 of 4, epoch 0\.\d\d: loss \d\.\d{4}, learning rate 0\.01, gradient \d+(\.\d+)?", lines[0]
+    )
+    assert re.fullmatch(
+        r"step 2 of 4, epoch 0\.\d\d: held-out perplexity [\d,.]+, forward [\d,.]+, backward [\d,.]+", lines[2]
+    )
+    assert lines[-1].startswith("step 4 of 4, epoch ")
 
 
 def test_streams_pass_their_state_on_and_save_it(tmp_path: Path) -> None:
