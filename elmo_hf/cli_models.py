@@ -7,7 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from .cli_shared import Commands, model_folder, notes_held_back, printable, silence_libraries
+from .bundled import model_folder
+from .cli_shared import Commands, notes_held_back, printable, silence_libraries
 from .corpus import read_lines
 from .errors import ElmoError
 from .inspection import describe, describe_layers, read_config, readable_size

@@ -1,4 +1,4 @@
-"""What the commands share: how they name a model, and what they show on a terminal and keep from it."""
+"""What the commands share: what they show on a terminal and keep from it."""
 
 import contextlib
 import logging
@@ -6,20 +6,11 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TypeAlias
-
-from .bundled import ELMO_TINY_EN
 
 
 # argparse does not export the type of what add_subparsers returns
 Commands: TypeAlias = Any
-
-
-def model_folder(name: str) -> Path:
-    """Find a model's folder: its path, or the name of the model that comes with the package."""
-    folder = Path(name)
-    return ELMO_TINY_EN if name == ELMO_TINY_EN.name and not folder.exists() else folder
 
 
 class _HeldBack(logging.Handler):
@@ -76,4 +67,4 @@ def width_of(text: str) -> int:
     )
 
 
-__all__ = ["Commands", "model_folder", "notes_held_back", "printable", "silence_libraries", "width_of"]
+__all__ = ["Commands", "notes_held_back", "printable", "silence_libraries", "width_of"]

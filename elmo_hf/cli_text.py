@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .bundled import ELMO_TINY_EN
-from .cli_shared import Commands, model_folder, printable, silence_libraries, width_of
+from .bundled import ELMO_TINY_EN, model_folder
+from .cli_shared import Commands, printable, silence_libraries, width_of
 from .corpus import count_words, coverage, find_files, most_frequent, read_lines, read_sentences, write_vocabulary
 from .errors import ElmoError
 from .files import check_new_file
@@ -186,7 +186,9 @@ def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "and words outside the vocabulary are predicted as <UNK>.",
         epilog="example: elmo-hf perplexity my-elmo heldout.txt --tokenized",
     )
-    parser.add_argument("model", type=model_folder, metavar="MODEL", help="a model folder that has a softmax")
+    parser.add_argument(
+        "model", type=model_folder, metavar="MODEL", help="a model folder that has a softmax, or elmo-tiny-en"
+    )
     _add_files(parser)
     _add_tokenized(parser)
     parser.add_argument(

@@ -1,12 +1,15 @@
 """The model that comes with the package: small, whole, and what its card says."""
 
 import json
+from pathlib import Path
 
+import pytest
 import torch
 from safetensors import safe_open
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from elmo_hf import ELMO_TINY_EN, ElmoForMaskedLM, ElmoModel
+from elmo_hf.bundled import model_folder
 from elmo_hf.perplexity import load_language_model, score
 
 
@@ -42,3 +45,13 @@ def test_it_fills_in_words() -> None:
     fill = pipeline("fill-mask", str(ELMO_TINY_EN), tokenizer=AutoTokenizer.from_pretrained(ELMO_TINY_EN))
 
     assert fill("the people of the United <MASK> .")[0]["token_str"] == "States"
+
+
+def test_the_model_of_the_package_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert model_folder("elmo-tiny-en") == ELMO_TINY_EN
+    assert model_folder("other") == Path("other")
+    # a folder of that name comes first
+    Path("elmo-tiny-en").mkdir()
+    assert model_folder("elmo-tiny-en") == Path("elmo-tiny-en")

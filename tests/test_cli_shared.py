@@ -1,22 +1,10 @@
-"""`elmo_hf.cli_shared`: names of models, and text that a terminal shows as it is meant."""
+"""`elmo_hf.cli_shared`: text that a terminal shows as it is meant, and notes at last."""
 
 import logging
-from pathlib import Path
 
 import pytest
 
-from elmo_hf import ELMO_TINY_EN
-from elmo_hf.cli_shared import model_folder, notes_held_back, printable, width_of
-
-
-def test_the_model_of_the_package_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    assert model_folder("elmo-tiny-en") == ELMO_TINY_EN
-    assert model_folder("other") == Path("other")
-    # a folder of that name comes first
-    Path("elmo-tiny-en").mkdir()
-    assert model_folder("elmo-tiny-en") == Path("elmo-tiny-en")
+from elmo_hf.cli_shared import notes_held_back, printable, width_of
 
 
 @pytest.mark.parametrize(
