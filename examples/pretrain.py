@@ -3,87 +3,186 @@
     elmo-hf build-vocab corpus/*.gz --output vocab.txt --min-count 5
     python examples/pretrain.py corpus/*.gz --vocab vocab.txt --heldout heldout.txt --output my-elmo
 
-One sentence a line, words apart by white space; `--dataset NAME` takes a data set of the library datasets instead.
-`torchrun --nproc-per-node 2 examples/pretrain.py ...` trains in two processes. `--model DIR` goes on from a model, as
-on the text of a domain. Run again with `--resume`, an interrupted training goes on from its last checkpoint to the
-same result.
+Needs `pip install "elmo_hf[train]"`. One sentence a line, words apart by white space; `--dataset NAME` takes a data
+set of the library datasets instead. `torchrun --nproc-per-node 2 examples/pretrain.py ...` trains in two processes.
+`--model DIR` goes on from a model, as on the text of a domain. With `--resume` an interrupted training goes on from
+its last checkpoint to the same result, and one that has none yet begins.
 """
 
 import argparse
+import glob
 import math
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import torch
-from transformers import TrainingArguments, set_seed
-from transformers.integrations import is_tensorboard_available
 
-from elmo_hf import ElmoConfig, ElmoError, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.batching import Example, StreamBatches, words_of
-from elmo_hf.corpus import SHUFFLE_BUFFER, Corpus, read_sentences, read_vocabulary
-from elmo_hf.pretraining import LanguageModelTrainer
-from elmo_hf.vocabulary import change_vocabulary
+# the rest is imported in functions, after the arguments are checked: torch and Transformers take seconds
+if TYPE_CHECKING:
+    from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+    from elmo_hf.batching import Example, StreamBatches
+    from elmo_hf.pretraining import LanguageModelTrainer
+
+SCHEDULES = ("constant", "constant_with_warmup", "cosine", "inverse_sqrt", "linear", "polynomial")
+# the model that comes with the package
+BUNDLED = "elmo-tiny-en"
 
 
 def filters(text: str) -> list[list[int]]:
     """Read `1x16,2x32` as `[[1, 16], [2, 32]]`: the width and number of the convolutions."""
-    return [[int(number) for number in pair.split("x")] for pair in text.split(",")]
+    pairs = [[int(number) for number in pair.split("x")] for pair in text.split(",")]
+    if not all(len(pair) == 2 and min(pair) > 0 for pair in pairs):
+        raise ValueError(text)
+    return pairs
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Describe the command line; the defaults are those of a small model on a CPU."""
-    parser = argparse.ArgumentParser(
-        description="Train the bidirectional language model of an ELMo.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+def number(kind: Callable[[str], Any], least: float, below: float = math.inf) -> Callable[[str], Any]:
+    """Make the type of an argument that is a number in a range."""
+
+    def read(text: str) -> Any:
+        value = kind(text)
+        if not least <= value < below:
+            raise argparse.ArgumentTypeError(f"{text} is out of range")
+        return value
+
+    read.__name__ = kind.__name__
+    return read
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of the text."""
     data = parser.add_argument_group("data")
     data.add_argument(
-        "files", nargs="*", help="text, one sentence a line, words apart by white space; may be .gz; or of --dataset"
+        "files", nargs="*", metavar="FILE", help="text, one sentence a line, words apart by white space; may be .gz"
     )
-    data.add_argument("--dataset", metavar="NAME", help="a data set: on the Hub, in a folder, or json, ... of FILES")
+    data.add_argument(
+        "--dataset", metavar="NAME", help="a data set instead: on the Hub, in a folder, or json, csv, ... of FILE"
+    )
     data.add_argument("--dataset-config", metavar="NAME", help="which of the data set's configurations")
-    data.add_argument("--split", default="train", help="of the data set")
-    data.add_argument("--column", default="text", help="of the data set, a sentence a row: a text, or a list of words")
+    data.add_argument("--split", default="train", help="of the data set, to train on (default: %(default)s)")
+    data.add_argument(
+        "--column",
+        default="text",
+        help="of the data set, a sentence a row: a text, or a list of words (default: %(default)s)",
+    )
     data.add_argument("--stream", action="store_true", help="do not store the data set on the disk")
     heldout = data.add_mutually_exclusive_group()
     heldout.add_argument("--heldout", nargs="*", default=[], metavar="FILE", help="text to measure perplexity on")
     heldout.add_argument("--heldout-split", metavar="SPLIT", help="of the data set, to measure perplexity on")
-    data.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the model and checkpoints")
-    data.add_argument("--batching", choices=("sentences", "streams"), default="sentences", help="streams: as bilm-tf")
-    data.add_argument("--words-per-batch", type=int, default=2048, help="of sentences, padding included")
-    data.add_argument("--max-words", type=int, default=400, help="cut longer sentences")
-    data.add_argument("--streams", type=int, default=128, help="streams of a batch")
-    data.add_argument("--unroll-steps", type=int, default=20, help="words of a window of a stream")
+    data.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="new folder for the model and its checkpoints"
+    )
+    data.add_argument(
+        "--batching",
+        choices=("sentences", "streams"),
+        default="sentences",
+        help="whole sentences of like length, or continuous streams as in bilm-tf (default: %(default)s)",
+    )
+    positive = number(int, 1)
+    for name, default, text in (
+        ("--words-per-batch", 2048, "of whole sentences, padding included"),
+        ("--max-words", 400, "cut sentences that are longer"),
+        ("--streams", 128, "streams of a batch"),
+        ("--unroll-steps", 20, "words of a stream in a batch"),
+    ):
+        data.add_argument(name, type=positive, default=default, metavar="N", help=f"{text} (default: %(default)s)")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of the model; the defaults are those of a small one."""
     model = parser.add_argument_group("model")
     model.add_argument("--vocab", type=Path, metavar="FILE", help="vocabulary, from elmo-hf build-vocab")
-    model.add_argument("--model", metavar="DIR", help="go on from this model; with --vocab, in another vocabulary")
-    model.add_argument("--hidden-size", type=int, default=256, help="width of a vector, both directions")
-    model.add_argument("--intermediate-size", type=int, default=256, help="width of a cell")
-    model.add_argument("--layers", type=int, default=2)
-    model.add_argument("--char-embedding-dim", type=int, default=16)
-    model.add_argument("--char-filters", type=filters, default="1x16,2x32,3x64,4x96,5x96")
-    model.add_argument("--highways", type=int, default=1)
-    model.add_argument("--dropout", type=float, default=0.1, help="on the input of each layer and of the softmax")
-    model.add_argument("--negatives", type=int, default=2048, help="words sampled for a batch; 0: the whole softmax")
+    model.add_argument(
+        "--model",
+        metavar="DIR",
+        help=f"go on from this model, a folder or {BUNDLED}; with --vocab, in another vocabulary. Without it a new "
+        "model is made, of these sizes:",
+    )
+    positive = number(int, 1)
+    for name, kind, default, text in (
+        ("--hidden-size", positive, 256, "width of a vector, both directions together"),
+        ("--intermediate-size", positive, 256, "width of the cells of an LSTM"),
+        ("--layers", positive, 2, "biLSTM layers"),
+        ("--char-embedding-dim", positive, 16, "width of the vector of a character"),
+        ("--highways", number(int, 0), 1, "highway layers behind the convolutions"),
+    ):
+        model.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (default: %(default)s)")
+    model.add_argument(
+        "--char-filters",
+        type=filters,
+        default="1x16,2x32,3x64,4x96,5x96",
+        metavar="WxN,...",
+        help="the convolutions over the characters of a word, width x number: 1x16,2x32 are 16 that read one "
+        "character and 32 that read two (default: %(default)s)",
+    )
+    model.add_argument(
+        "--dropout",
+        type=number(float, 0, 1),
+        default=0.1,
+        metavar="P",
+        help="on the input of each layer and of the softmax (default: %(default)s)",
+    )
+    model.add_argument(
+        "--negatives",
+        type=number(int, 0),
+        default=2048,
+        metavar="N",
+        help="words that the softmax samples for a batch; 0: it takes all (default: %(default)s)",
+    )
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of the training; the defaults are those for a small model on a CPU."""
     training = parser.add_argument_group("training")
-    training.add_argument("--epochs", type=float, default=5)
-    training.add_argument("--steps", type=int, default=-1, help="end after so many steps, whatever the epochs")
-    training.add_argument("--optimizer", choices=("adamw_torch", "adagrad"), default="adamw_torch")
-    training.add_argument("--learning-rate", type=float, default=3e-3, help="bilm-tf: 0.2 with adagrad")
-    training.add_argument("--schedule", default="cosine", help="of the learning rate; bilm-tf: constant")
-    training.add_argument("--warmup-steps", type=int, default=200)
-    training.add_argument("--weight-decay", type=float, default=0.01)
-    training.add_argument("--clip-norm", type=float, default=1.0, help="of the gradient; bilm-tf: 10")
-    training.add_argument("--accumulate", type=int, default=1, help="batches of a step")
+    positive, natural, share = number(int, 1), number(int, 0), number(float, 0)
+    training.add_argument(
+        "--optimizer",
+        choices=("adamw_torch", "adagrad"),
+        default="adamw_torch",
+        help="bilm-tf: adagrad (default: %(default)s)",
+    )
+    training.add_argument(
+        "--schedule",
+        choices=SCHEDULES,
+        default="cosine",
+        help="of the learning rate; bilm-tf: constant (default: %(default)s)",
+    )
+    for name, kind, default, text in (
+        ("--epochs", share, 5.0, "times that the text is read"),
+        ("--steps", positive, None, "end after so many steps, whatever the epochs"),
+        ("--learning-rate", share, 3e-3, "the highest; bilm-tf: 0.2 with adagrad"),
+        ("--warmup-steps", natural, 200, "steps in which the learning rate rises"),
+        ("--weight-decay", share, 0.01, "of adamw_torch"),
+        ("--clip-norm", share, 1.0, "most that the norm of the gradient may be; bilm-tf: 10"),
+        ("--accumulate", positive, 1, "batches of a step"),
+        ("--save-steps", positive, 500, "steps from one checkpoint, and measurement, to the next"),
+        ("--log-steps", positive, 50, "steps from one line of the log to the next"),
+        ("--threads", positive, None, "of the CPU; as many as torch takes by itself, if not given"),
+        ("--seed", natural, 0, "of the first weights, the order of the text, dropout and samples"),
+    ):
+        shown = "" if default is None else " (default: %(default)s)"
+        training.add_argument(name, type=kind, default=default, metavar="N", help=f"{text}{shown}")
     training.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
-    training.add_argument("--save-steps", type=int, default=500)
-    training.add_argument("--log-steps", type=int, default=50)
-    training.add_argument("--resume", action="store_true", help="go on from the last checkpoint in DIR")
+    training.add_argument(
+        "--resume", action="store_true", help="go on from the last checkpoint in DIR, or begin if there is none"
+    )
     training.add_argument("--half", action="store_true", help="store the result in float16; it loads in float32")
-    training.add_argument("--threads", type=int, default=torch.get_num_threads())
-    training.add_argument("--seed", type=int, default=0)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Describe the command line, and refuse what can be refused without reading anything."""
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s FILE ... --vocab FILE --output DIR [options]",
+        description="Train the bidirectional language model of an ELMo.",
+        epilog=f"example, on the text of a domain: %(prog)s domain.txt --model {BUNDLED} --vocab domain-vocab.txt "
+        "--learning-rate 5e-4 --epochs 2 --output my-elmo",
+    )
+    add_data(parser)
+    add_model(parser)
+    add_training(parser)
     options = parser.parse_args()
     if options.model is None and options.vocab is None:
         parser.error("give --vocab to begin from nothing, or --model to go on")
@@ -91,22 +190,48 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("give files of text, or --dataset")
     if options.dataset is None and (options.stream or options.heldout_split or options.dataset_config):
         parser.error("--stream, --heldout-split and --dataset-config are for --dataset")
+    if not options.epochs and options.steps is None:
+        parser.error("--epochs is to be more than 0, if there are no --steps")
     return options
 
 
-def make_model(options: argparse.Namespace) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
+def check_files(options: argparse.Namespace) -> None:
+    """Refuse files that are not there, and to write over what an earlier training left."""
+    sources = [*options.heldout, *(options.files if options.dataset is None else [])]
+    for name in sources:
+        # Path.glob takes no absolute pattern
+        if name != "-" and not Path(name).exists() and not glob.glob(name, recursive=True):  # noqa: PTH207
+            refuse(f"{name} is no file, and no pattern that matches one: check the name.")
+    if options.vocab is not None and not options.vocab.exists():
+        refuse(f"{options.vocab} is no file: make a vocabulary with `elmo-hf build-vocab`.")
+    if options.model not in (None, BUNDLED) and not Path(options.model, "config.json").is_file():
+        refuse(f"{options.model} is no model folder: check the name; one of the Hub is to be downloaded first.")
+    left = sorted(path.name for path in options.output.glob("checkpoint-*"))
+    if left and not options.resume:
+        refuse(f"{options.output} holds {left[0]} of a training: go on by --resume, or choose another --output.")
+    if not left and (options.output / "model.safetensors").exists():
+        refuse(f"{options.output} holds a model already: choose another --output.")
+
+
+def refuse(message: str) -> NoReturn:
+    """End with one line."""
+    sys.exit(f"pretrain.py: error: {message}")
+
+
+def say(message: str) -> None:
+    """Print a line, in the first of several processes."""
+    if os.environ.get("RANK", "0") == "0":
+        print(message)
+
+
+def make_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTokenizer]":
     """Load the model to go on from, with another vocabulary if one is given, or initialise one for the vocabulary."""
+    from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+    from elmo_hf.corpus import read_vocabulary
+    from elmo_hf.vocabulary import change_vocabulary
+
     if options.model is not None:
-        loaded: Any = ElmoForPreTraining.from_pretrained(
-            options.model,
-            num_negative_samples=options.negatives,
-            hidden_dropout_prob=options.dropout,
-            output_loading_info=True,
-        )
-        model, loading = loaded
-        tokenizer = ElmoTokenizer.from_pretrained(options.model)
-        if any(name.startswith("softmax") for name in loading["missing_keys"]):
-            print(f"warning: {options.model} has no softmax: this one is new, and its perplexity means nothing yet")
+        model, tokenizer = load_model(options)
         if options.vocab is not None:
             model, tokenizer = change_vocabulary(model, tokenizer, read_vocabulary(options.vocab))
         return model, tokenizer
@@ -128,12 +253,40 @@ def make_model(options: argparse.Namespace) -> tuple[ElmoForPreTraining, ElmoTok
     return ElmoForPreTraining(config), tokenizer
 
 
+def load_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTokenizer]":
+    """Load the model to go on from; its softmax may be new.
+
+    Raises:
+        ElmoError: If it cannot be loaded.
+    """
+    from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
+    from elmo_hf.bundled import model_folder
+
+    folder = model_folder(options.model)
+    try:
+        loaded: Any = ElmoForPreTraining.from_pretrained(
+            folder,
+            num_negative_samples=options.negatives,
+            hidden_dropout_prob=options.dropout,
+            output_loading_info=True,
+        )
+        tokenizer = ElmoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError) as error:
+        raise ElmoError(f"{options.model} cannot be loaded: {' '.join(str(error).split())}") from error
+    model, loading = loaded
+    if any(name.startswith("softmax") for name in loading["missing_keys"]):
+        say(f"warning: {options.model} has no softmax: this one is new, and its perplexity means nothing yet")
+    return model, tokenizer
+
+
 def load_rows(options: argparse.Namespace, split: str) -> Any:
     """Load a split of the data set, as rows whose `text` is a sentence.
 
     Raises:
         ElmoError: If the library is missing, or there is no such data set, split or column.
     """
+    from elmo_hf import ElmoError
+
     try:
         from datasets import load_dataset
         from datasets.exceptions import DatasetsError
@@ -158,17 +311,19 @@ def load_rows(options: argparse.Namespace, split: str) -> Any:
 
 
 def make_training_data(
-    options: argparse.Namespace, tokenizer: ElmoTokenizer
-) -> tuple[Iterable[Example] | StreamBatches, int]:
+    options: argparse.Namespace, tokenizer: "ElmoTokenizer"
+) -> "tuple[Iterable[Example] | StreamBatches, int | None]":
     """Find the text and make streams of it if they are asked for.
 
     Returns:
-        The sentences, or streams; and how many steps to take, -1 for those that the trainer finds by the epochs.
+        The sentences, or streams; and the predictions of an epoch, which are counted of streams without `--steps`.
     """
+    from elmo_hf.batching import StreamBatches, words_of
+    from elmo_hf.corpus import SHUFFLE_BUFFER, Corpus, read_sentences
+
     if options.batching == "sentences":
         # the trainer holds them all, to sort them by length
-        sentences = read_sentences(options.files) if options.dataset is None else load_rows(options, options.split)
-        return sentences, options.steps
+        return read_sentences(options.files) if options.dataset is None else load_rows(options, options.split), None
     # what is read again for every epoch, and the same once, in any order
     source: Any
     text: Iterable[Example]
@@ -179,26 +334,34 @@ def make_training_data(
         text = rows = load_rows(options, options.split)
         source = rows if options.stream else rows.to_iterable_dataset()
         source = source.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER)
-    steps = options.steps
-    if steps < 0:
+    predictions = None
+    if options.steps is None:
         predictions = sum(len(words) + 1 for words in map(words_of, text) if words)
-        steps = math.ceil(options.epochs * predictions / (options.streams * options.unroll_steps))
     streams = StreamBatches(source, tokenizer, batch_size=options.streams, unroll_steps=options.unroll_steps)
-    return streams, steps
+    return streams, predictions
 
 
-def main() -> None:
-    """Train, evaluate and save."""
-    options = parse_arguments()
-    torch.set_num_threads(options.threads)
-    set_seed(options.seed)
+def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
+    """Put the model, the text and the options together."""
+    import torch
+    from transformers import ProgressCallback, TrainingArguments
+    from transformers.integrations import is_tensorboard_available
+
+    from elmo_hf.corpus import read_sentences
+    from elmo_hf.pretraining import LanguageModelTrainer, ReadableLog
+
     model, tokenizer = make_model(options)
-    train, steps = make_training_data(options, tokenizer)
+    train, predictions = make_training_data(options, tokenizer)
     heldout: Iterable[Example] = ()
     if options.heldout_split is not None:
         heldout = load_rows(options, options.heldout_split)
     elif options.heldout:
         heldout = read_sentences(options.heldout)
+    # those of the epochs, which the trainer finds by itself of sentences
+    steps = options.steps or -1
+    if predictions is not None:
+        step = options.streams * options.unroll_steps * options.accumulate
+        steps = max(1, math.ceil(options.epochs * predictions / step))
     arguments = TrainingArguments(
         str(options.output),
         num_train_epochs=options.epochs,
@@ -219,6 +382,8 @@ def main() -> None:
         # words and boundaries; in streams both directions read the same ones
         include_num_input_tokens_seen="non_padding",
         report_to="tensorboard" if is_tensorboard_available() else "none",
+        # or Trainer does not see that there are several processes
+        use_cpu=not torch.accelerator.is_available(),
         dataloader_pin_memory=torch.cuda.is_available(),
         seed=options.seed,
     )
@@ -230,18 +395,65 @@ def main() -> None:
         heldout=heldout,
         words_per_batch=options.words_per_batch,
         max_words=options.max_words,
+        predictions=predictions,
     )
-    trainer.train(resume_from_checkpoint=options.resume or None)
-    if trainer.eval_dataset:
-        trainer.evaluate()
+    trainer.remove_callback(ProgressCallback)
+    trainer.add_callback(ReadableLog())
+    return trainer
+
+
+def train(options: argparse.Namespace) -> None:
+    """Train, evaluate and save."""
+    import torch
+    from transformers import set_seed
+
+    from elmo_hf.checkpoints import last_checkpoint
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    set_seed(options.seed)
+    checkpoint = last_checkpoint(options.output)
+    trainer = make_trainer(options)
+    if checkpoint is not None:
+        steps, end = int(checkpoint.name.rpartition("-")[2]), trainer.total_steps()
+        # which is written last of all
+        if steps >= end and (options.output / "all_results.json").is_file():
+            say(f"{options.output}: this training ended after {steps:,} steps: there is nothing to do.")
+            return
+        say(f"{options.output}: going on after {steps:,} of {end:,} steps.")
+    elif options.resume:
+        say(f"{options.output}: there is no checkpoint yet: beginning from the start.")
+    metrics = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint)).metrics
+    measured = trainer.evaluate() if trainer.eval_dataset else {}
     if trainer.is_world_process_zero():
+        model, tokenizer = trainer.language_model, trainer.collator.lexicon.tokenizer
         state = {name: part.half() if options.half else part for name, part in model.state_dict().items()}
         model.save_pretrained(options.output, state_dict=state)
         tokenizer.save_pretrained(options.output)
+        trainer.save_metrics("train", metrics)
+        trainer.save_metrics("eval", measured)
+        print(f"Wrote the model to {options.output}, after {trainer.state.global_step:,} steps.")
+        if measured:
+            print(
+                f"Perplexity of the held-out text: {measured['eval_perplexity']:,.2f} "
+                f"(forward {measured['eval_forward_perplexity']:,.2f}, "
+                f"backward {measured['eval_backward_perplexity']:,.2f})."
+            )
+
+
+def main() -> None:
+    """Check the arguments, then train; an error is one line."""
+    options = parse_arguments()
+    check_files(options)
+    if find_spec("accelerate") is None:
+        refuse('a training needs accelerate: pip install "elmo_hf[train]"')
+    from elmo_hf import ElmoError
+
+    try:
+        train(options)
+    except ElmoError as error:
+        refuse(str(error))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except ElmoError as error:
-        sys.exit(f"pretrain.py: error: {error}")
+    main()

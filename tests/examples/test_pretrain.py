@@ -17,7 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf import ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.corpus import build_vocabulary, read_sentences, write_vocabulary
 
 
@@ -50,7 +50,6 @@ def script() -> ModuleType:
 def run(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the script in a folder with a text and its vocabulary."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     with gzip.open("text.gz", "wt", encoding="utf-8") as file:
         file.write(TEXT)
     write_vocabulary(Path("vocab.txt"), build_vocabulary(read_sentences("text.gz")))
@@ -115,6 +114,10 @@ def test_needs_a_vocabulary_or_a_model(run: Run, capsys: pytest.CaptureFixture[s
 def test_needs_text(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in {
         (): "give files of text, or --dataset",
+        ("text.gz", "--epochs", "0"): "--epochs is to be more than 0",
+        ("text.gz", "--dropout", "1"): "argument --dropout: 1 is out of range",
+        ("text.gz", "--streams", "many"): "argument --streams: invalid int value: 'many'",
+        ("text.gz", "--char-filters", "16"): "argument --char-filters: invalid filters value: '16'",
         ("text.gz", "--stream"): "--stream, --heldout-split and --dataset-config are for --dataset",
     }.items():
         monkeypatch.setattr(sys, "argv", ["pretrain.py", "--vocab", "vocab.txt", "--output", "out", *arguments])
@@ -123,11 +126,131 @@ def test_needs_text(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys:
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent*.txt", "--vocab=vocab.txt"], "absent*.txt is no file, and no pattern"),
+        (["text.gz", "--vocab=absent.txt"], "absent.txt is no file: make a vocabulary"),
+        (["text.gz", "--vocab=vocab.txt", "--heldout", "absent.gz"], "absent.gz is no file"),
+        (["text.gz", "--model=absent"], "absent is no model folder"),
+        (
+            ["text.gz", "--model=elmo-tiny-en", "--vocab=text.gz", "--output=old"],
+            "old holds checkpoint-3 of a training",
+        ),
+        (["text.gz", "--model=elmo-tiny-en", "--output=done"], "done holds a model already"),
+        (["text.gz", "--model=elmo-tiny-en", "--output=done", "--resume"], "done holds a model already"),
+    ],
+)
+@pytest.mark.usefixtures("run")
+def test_what_can_be_refused_is_refused_in_one_line_and_at_once(arguments: list[str], message: str) -> None:
+    Path("old/checkpoint-3").mkdir(parents=True)
+    Path("done").mkdir()
+    Path("done/model.safetensors").touch()
+
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", str(SCRIPT), "--output=out", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+    imported, said = (
+        [line for line in done.stderr.splitlines() if line.startswith("import time:") == own] for own in (True, False)
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf"pretrain\.py: error: {re.escape(message)}.*", "\n".join(said))
+    assert not any(re.search(r"\b(torch|transformers|elmo_hf)\b", line) for line in imported)
+    assert not Path("out").exists()
+
+
+def test_help_says_what_each_option_is(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pretrain.py", "--help"])
+    monkeypatch.setenv("COLUMNS", "1000")
+
+    with pytest.raises(SystemExit):
+        script.main()
+
+    shown = capsys.readouterr().out
+    assert "(default: 2048)" in shown
+    assert not re.search(r"default: (None|\[\]|False|-1)\)", shown)
+    # an option that is alone has its help on the next line
+    assert not re.search(r"^  -\S+( \S+)?\n(?!     )", shown, re.MULTILINE)
+
+
+def test_without_accelerate_one_line_names_the_extra(
+    run: Run, script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "find_spec", lambda name: None if name == "accelerate" else object())
+
+    with pytest.raises(SystemExit, match=r'^pretrain\.py: error: .* accelerate: pip install "elmo_hf\[train\]"$'):
+        run("--vocab", "vocab.txt", "--output", "out")
+
+
+@pytest.mark.parametrize("batching", [[], ["--batching", "streams", "--streams", "2", "--unroll-steps", "4"]])
+def test_one_command_begins_and_goes_on_and_ends(
+    run: Run, batching: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "--vocab",
+        "vocab.txt",
+        "--heldout",
+        "text.gz",
+        "--output",
+        "out",
+        "--epochs",
+        "2",
+        "--resume",
+        *batching,
+    ]
+    run(*command)
+    first, steps = capsys.readouterr().out, steps_of("out")
+    assert "out: there is no checkpoint yet: beginning from the start.\n" in first
+    assert re.search(
+        rf"Wrote the model to out, after {steps} steps\.\n"
+        r"Perplexity of the held-out text: [\d.]+ \(forward [\d.]+, backward [\d.]+\)\.\n$",
+        first,
+    )
+    assert state_of("out")["epoch"] == pytest.approx(2, abs=0.1)
+    results = json.loads(Path("out/all_results.json").read_text())
+    assert {"eval_perplexity", "train_loss"} <= results.keys()
+    before = written("out")
+
+    # nothing is left to do
+    run(*command)
+    assert capsys.readouterr().out == f"out: this training ended after {steps} steps: there is nothing to do.\n"
+    assert written("out") == before
+
+    # ended while it was measured
+    Path("out/all_results.json").unlink()
+    Path("out/model.safetensors").unlink()
+    run(*command)
+    shown = capsys.readouterr().out
+    assert f"out: going on after {steps} of {steps} steps.\n" in shown
+    assert json.loads(Path("out/all_results.json").read_text())["eval_perplexity"] == results["eval_perplexity"]
+    assert steps_of("out") == steps
+
+
+def written(folder: str) -> dict[str, int]:
+    """Find when each file of a folder was written."""
+    return {str(path): path.stat().st_mtime_ns for path in Path(folder).rglob("*")}
+
+
+def test_goes_on_from_the_model_of_the_package_in_a_vocabulary_of_a_domain(run: Run) -> None:
+    run("--model", "elmo-tiny-en", "--vocab", "vocab.txt", "--output", "domain", "--steps", "1")
+
+    model = ElmoForPreTraining.from_pretrained("domain")
+    assert model.config.vocab_size == len(Path("vocab.txt").read_text().splitlines()) + 1
+    assert model.config.hidden_size > 8
+
+
 def test_streams_end_after_the_words_of_the_epochs(run: Run) -> None:
     run("--vocab=vocab.txt", "--output=out", "--epochs=1.5", "--batching=streams", "--streams=2", "--unroll-steps=4")
 
     words = sum(len(words) + 1 for words in read_sentences("text.gz"))
     assert steps_of("out") == math.ceil(1.5 * words / 8)
+    assert state_of("out")["epoch"] == pytest.approx(1.5, abs=0.05)
 
 
 def test_a_word_is_counted_once_and_padding_never(run: Run) -> None:
@@ -199,25 +322,15 @@ def test_steps_spare_a_stream_to_be_counted(dataset: Run) -> None:
 def test_a_data_set_that_cannot_be_read_is_one_line(
     dataset: Run, stream: list[str], arguments: list[str], message: str
 ) -> None:
-    with pytest.raises(ElmoError, match=f"^{re.escape(message)}.*$"):
+    with pytest.raises(SystemExit, match=rf"^pretrain\.py: error: {re.escape(message)}.*$"):
         dataset("--output", "out", *stream, *arguments)
 
 
 def test_without_the_library_one_line_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
 
-    with pytest.raises(ElmoError, match=r"^--dataset needs the library datasets: pip install datasets$"):
+    with pytest.raises(SystemExit, match=r": error: --dataset needs the library datasets: pip install datasets$"):
         run("--dataset", "json", "--vocab", "vocab.txt", "--output", "out")
-
-
-def test_an_error_of_the_command_is_one_line(tmp_path: Path) -> None:
-    arguments = ["absent.txt", "--vocab", "absent.txt", "--output", "out"]
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
-    )
-
-    assert done.returncode == 1
-    assert re.fullmatch(r"pretrain\.py: error: absent\.txt cannot be read [^\n]*\n", done.stderr)
 
 
 @pytest.mark.slow
