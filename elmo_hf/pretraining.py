@@ -18,7 +18,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, PredictionOutput
 
 from .batching import NOTHING, Batch, BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
 from .errors import ElmoError
@@ -55,7 +55,7 @@ class LanguageModelTrainer(Trainer):
         args: As for any Trainer; the batch sizes are not used.
         tokenizer: The tokenizer of the model.
         train: Sentences, as lists of words or rows of a data set with `words` or `text`; or `StreamBatches`.
-        heldout: Sentences to evaluate on.
+        heldout: Sentences to evaluate on; or several sets of them by name, each with metrics of its own.
         words_per_batch: Words of a batch of sentences at most, padding and boundaries included.
         max_words: A longer sentence is cut in pieces.
         predictions: Of each direction in an epoch of streams, which are the words and a boundary of each sentence, if
@@ -73,7 +73,7 @@ class LanguageModelTrainer(Trainer):
         *,
         tokenizer: PreTrainedTokenizerBase,
         train: Iterable[Example] | StreamBatches,
-        heldout: Iterable[Example] = (),
+        heldout: Iterable[Example] | Mapping[str, Iterable[Example]] = (),
         words_per_batch: int = 2048,
         max_words: int = 400,
         predictions: int | None = None,
@@ -97,13 +97,18 @@ class LanguageModelTrainer(Trainer):
         accelerator_config: Any = args.accelerator_config
         accelerator_config.even_batches = False
         # lists serve where the signature says data set
-        sentences: Any = train if self.on_streams else [words for words in map(words_of, train) if words]
-        evaluated: Any = [words for words in map(words_of, heldout) if words] or None
+        sentences: Any = train if self.on_streams else _sentences("train", train)
+        sets = heldout if isinstance(heldout, Mapping) else {"": heldout}
+        evaluated: Any = {name: _sentences("heldout", part) for name, part in sets.items()}
+        if args.eval_strategy != "no" and not (evaluated and all(evaluated.values())):
+            raise ElmoError("`heldout` has no words to evaluate on: check the text, or set eval_strategy to 'no'.")
+        if not isinstance(heldout, Mapping):
+            evaluated = evaluated[""]
         super().__init__(
             model=model,
             args=args,
             train_dataset=sentences,
-            eval_dataset=evaluated,
+            eval_dataset=evaluated or None,
             processing_class=tokenizer,
             **kwargs,
         )
@@ -121,8 +126,21 @@ class LanguageModelTrainer(Trainer):
         return loader
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
-        """Batch sentences to evaluate on by length."""
-        return self._sentence_loader(self.eval_dataset if eval_dataset is None else eval_dataset)[0]
+        """Batch sentences to evaluate on by length.
+
+        Args:
+            eval_dataset: Sentences, or the name of a set of `heldout`; by default `heldout`.
+
+        Raises:
+            ElmoError: If there are none.
+        """
+        wanted: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(wanted, str) and isinstance(self.eval_dataset, Mapping):
+            wanted = self.eval_dataset.get(wanted, wanted)
+        sentences = [] if wanted is None else _sentences("eval_dataset", wanted)
+        if not sentences:
+            raise ElmoError("There are no words to evaluate on: give `heldout`, or sentences.")
+        return self._sentence_loader(sentences)[0]
 
     def _sentence_loader(self, sentences: Any, processes: int = 1) -> tuple[DataLoader[Any], BucketedSentences]:
         sampler = BucketedSentences(
@@ -188,14 +206,23 @@ class LanguageModelTrainer(Trainer):
         """Measure the losses and perplexities, each sentence by itself, with the softmax over all words.
 
         Args:
-            eval_dataset: Sentences; by default those given as `heldout`.
+            eval_dataset: Sentences, or sets of them by name; by default those given as `heldout`.
             ignore_keys: Not used.
-            metric_key_prefix: What the names begin with.
+            metric_key_prefix: What the names begin with; the name of a set comes after it.
 
         Returns:
             `loss`, the mean of `forward_loss` and `backward_loss` in nats per prediction, and `perplexity`,
             `forward_perplexity` and `backward_perplexity`.
+
+        Raises:
+            ElmoError: If there are no sentences.
         """
+        sets: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(sets, Mapping):
+            metrics = {}
+            for name, sentences in sets.items():
+                metrics.update(self.evaluate(sentences, metric_key_prefix=f"{metric_key_prefix}_{name}"))
+            return metrics
         model = self.language_model.eval()
         # the sums of both directions, and how many predictions each made
         sums = torch.zeros(3, dtype=torch.float64)
@@ -205,15 +232,30 @@ class LanguageModelTrainer(Trainer):
             for place, losses in enumerate((outputs.forward_losses, outputs.backward_losses)):
                 sums[place] += losses.double().sum().cpu()
             sums[2] += int((batch["labels"][:, 0] != NOTHING).sum())
-        forward, backward, predictions = self.accelerator.reduce(sums.to(self.args.device)).tolist()
-        losses = {"": (forward + backward) / 2, "forward_": forward, "backward_": backward}
+        sums = self.accelerator.reduce(sums.to(self.args.device)).cpu()
+        # of both directions, and of either
+        losses = torch.stack([sums[:2].mean(), sums[0], sums[1]]) / sums[2]
         metrics = {}
-        for name, total in losses.items():
-            metrics[f"{metric_key_prefix}_{name}loss"] = total / predictions
-            metrics[f"{metric_key_prefix}_{name}perplexity"] = math.exp(total / predictions)
+        # torch's exponential is infinite where Python's is an error
+        for name, loss, perplexity in zip(
+            ("", "forward_", "backward_"), losses.tolist(), losses.exp().tolist(), strict=True
+        ):
+            metrics[f"{metric_key_prefix}_{name}loss"] = loss
+            metrics[f"{metric_key_prefix}_{name}perplexity"] = perplexity
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def predict(self, *_: Any, **__: Any) -> PredictionOutput:
+        """Refuse: the scores of all words at each place are too many to be kept.
+
+        Raises:
+            ElmoError: Always.
+        """
+        raise ElmoError(
+            "The scores of all words are too many to be kept: measure sentences by `evaluate`, or each of them by "
+            "`elmo_hf.perplexity.score`."
+        )
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         # before the rest, the last of which tells that the checkpoint is whole
@@ -281,6 +323,22 @@ class _TellEpoch(TrainerCallback):
         if self.passes is not None:
             taken, windows = state.global_step * args.gradient_accumulation_steps, self.passes.windows
             state.epoch = float(self.passes.number) if windows is None else taken / windows
+
+
+def _sentences(name: str, examples: Iterable[Example]) -> list[list[str]]:
+    """Find the words of sentences, and leave out those of none.
+
+    Args:
+        name: Of the argument, for errors.
+        examples: The sentences.
+
+    Raises:
+        ElmoError: If it is one text, or several sets.
+    """
+    if isinstance(examples, (str, Mapping)):
+        what = "one text" if isinstance(examples, str) else f"a dict of {', '.join(map(repr, examples))}"
+        raise ElmoError(f"`{name}` is {what}: give a list of sentences, or a data set.")
+    return [words for words in map(words_of, examples) if words]
 
 
 def _steps_of_epoch(sampler: BucketedSentences, args: TrainingArguments) -> int:

@@ -40,6 +40,7 @@ def make_trainer(
     steps: int = 6,
     negatives: int = 0,
     predictions: int | None = None,
+    data: dict[str, object] | None = None,
     **arguments: object,
 ) -> LanguageModelTrainer:
     """A new tiny model and its trainer, the same each time."""
@@ -65,9 +66,12 @@ def make_trainer(
         TrainingArguments(str(folder), **{**defaults, **arguments}),
         tokenizer=tokenizer,
         predictions=predictions,
-        train=StreamBatches(SENTENCES, tokenizer, batch_size=3, unroll_steps=5) if streams else SENTENCES,
-        heldout=SENTENCES[:8],
-        words_per_batch=60,
+        **{
+            "train": StreamBatches(SENTENCES, tokenizer, batch_size=3, unroll_steps=5) if streams else SENTENCES,
+            "heldout": SENTENCES[:8],
+            "words_per_batch": 60,
+            **(data or {}),
+        },
     )
 
 
@@ -257,3 +261,73 @@ def test_the_sampler_of_the_last_loader_is_told_the_epoch(tmp_path: Path) -> Non
     # two epochs, the first of which is number 0
     assert trainer.tell_epoch.sampler.epoch == 1
     assert len(trainer.callback_handler.callbacks) == told
+
+
+def test_several_sets_are_evaluated_apart(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, data={"heldout": {"short": [["no"]], "long": iter(SENTENCES[:8])}})
+
+    metrics = trainer.evaluate()
+
+    alone = make_trainer(tmp_path).evaluate(SENTENCES[:8])
+    assert metrics["eval_long_perplexity"] == pytest.approx(alone["eval_perplexity"], rel=1e-6)
+    assert metrics["eval_short_loss"] == trainer.evaluate("short")["eval_loss"]
+    assert trainer.evaluate({"a": [["no"]]})["eval_a_loss"] == metrics["eval_short_loss"]
+
+
+def test_several_sets_are_evaluated_in_a_training(tmp_path: Path) -> None:
+    data = {"heldout": {"short": [["no"]], "long": SENTENCES[:8]}}
+    trainer = make_trainer(tmp_path, data=data, steps=2, eval_strategy="steps", eval_steps=2, save_strategy="no")
+
+    trainer.train()
+
+    names = {name for entry in trainer.state.log_history for name in entry}
+    assert {"eval_short_perplexity", "eval_long_perplexity"} <= names
+
+
+def test_other_text_is_evaluated_in_any_form(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path)
+    expected = trainer.evaluate()
+
+    assert trainer.evaluate(iter(SENTENCES[:8])) == expected
+    assert trainer.evaluate([{"text": " ".join(words)} for words in SENTENCES[:8]]) == expected
+
+
+def test_a_huge_loss_has_an_infinite_perplexity(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path)
+    trainer.language_model.softmax.weight.data.mul_(1e6)
+
+    metrics = trainer.evaluate()
+
+    assert metrics["eval_perplexity"] == metrics["eval_forward_perplexity"] == math.inf
+    assert math.isfinite(metrics["eval_loss"])
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "arguments"),
+    [
+        ({"train": "the king"}, r"`train` is one text: give a list of sentences, or a data set\.", {}),
+        ({"train": {"a": [["no"]]}}, r"`train` is a dict of 'a': give a list", {}),
+        ({"heldout": "the king"}, "`heldout` is one text", {}),
+        ({"heldout": {"a": "the king"}}, "`heldout` is one text", {}),
+        ({"heldout": [[]]}, "`heldout` has no words to evaluate on: check", {"eval_strategy": "epoch"}),
+        ({"heldout": {"a": [["no"]], "b": []}}, "`heldout` has no words", {"eval_strategy": "epoch"}),
+    ],
+    ids=range(6),
+)
+def test_text_that_cannot_be_meant_is_refused(
+    data: dict[str, object], message: str, arguments: dict[str, str], tmp_path: Path
+) -> None:
+    with pytest.raises(ElmoError, match=f"^{message}"):
+        make_trainer(tmp_path, data=data, **arguments)
+
+
+def test_what_cannot_be_measured_is_one_line(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, data={"heldout": ()})
+
+    for nothing in (None, [], [[]]):
+        with pytest.raises(ElmoError, match=r"^There are no words to evaluate on: give `heldout`, or sentences\.$"):
+            trainer.evaluate(nothing)
+    with pytest.raises(ElmoError, match=r"^`eval_dataset` is one text: give a list"):
+        trainer.evaluate("the king")
+    with pytest.raises(ElmoError, match=r"measure sentences by `evaluate`, or each of them by `elmo_hf\.perplexity"):
+        trainer.predict(SENTENCES)
