@@ -1,5 +1,6 @@
 """Train the language model with Transformers' Trainer: on whole sentences, or on the original's continuous streams."""
 
+import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import (
@@ -18,9 +20,11 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, PredictionOutput
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, PredictionOutput, TrainOutput
+from transformers.utils import SAFE_WEIGHTS_NAME
 
 from .batching import NOTHING, Batch, BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
+from .checkpoints import check_shapes, find_damage, last_checkpoint
 from .errors import ElmoError
 from .modeling_elmo import ElmoForPreTraining
 from .outputs_elmo import LayerState
@@ -28,6 +32,8 @@ from .outputs_elmo import LayerState
 
 # in the checkpoints of a training on streams: where each stream stands
 STATE_FILE = "recurrent_state.safetensors"
+
+logger = logging.getLogger(__name__)
 
 # what a line of the log shows, under which name and how
 SHOWN = {
@@ -173,6 +179,53 @@ class LanguageModelTrainer(Trainer):
             self.recurrent_state = tuple((hidden.detach(), cell.detach()) for hidden, cell in outputs["state"])
         return (loss, outputs) if return_outputs else loss
 
+    def train(self, resume_from_checkpoint: str | Path | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
+        """Train from the start, or go on from a checkpoint.
+
+        Args:
+            resume_from_checkpoint: Its folder; or True for the last one in `output_dir` that is whole.
+            *args: As for any Trainer.
+            **kwargs: As for any Trainer.
+
+        Returns:
+            As any Trainer.
+
+        Raises:
+            ElmoError: If there is no checkpoint that is whole; if it is of another model or of other streams; if one
+                cannot be written; or if the loss is no number.
+        """
+        self.recurrent_state = None
+        checkpoint = None
+        if resume_from_checkpoint:
+            given = None if resume_from_checkpoint is True else Path(resume_from_checkpoint)
+            checkpoint = str(self._check_checkpoint(given))
+        return super().train(checkpoint, *args, **kwargs)
+
+    def _check_checkpoint(self, checkpoint: Path | None) -> Path:
+        if checkpoint is None:
+            checkpoint = last_checkpoint(str(self.args.output_dir))
+        if checkpoint is None:
+            raise ElmoError(f"{self.args.output_dir} has no checkpoint that is whole: train from the start.")
+        damage = find_damage(checkpoint)
+        if damage is not None:
+            raise ElmoError(f"{checkpoint} cannot be resumed, its {damage}: name another checkpoint.")
+        weights, streams = checkpoint / SAFE_WEIGHTS_NAME, checkpoint / STATE_FILE
+        if weights.is_file():
+            shapes = {name: part.shape for name, part in self.language_model.state_dict().items()}
+            check_shapes(weights, shapes, "give the same model and vocabulary")
+        if isinstance(self.train_dataset, StreamBatches):
+            if not streams.is_file():
+                raise ElmoError(f"{checkpoint} has no {STATE_FILE}: it is of sentences, or not whole; name another.")
+            config, rows = self.language_model.config, self.train_dataset.batch_size
+            widths = {"hidden": config.hidden_size // 2, "cell": config.intermediate_size}
+            shapes = {
+                f"{layer}.{name}": (rows, 2, width)
+                for layer in range(config.num_hidden_layers)
+                for name, width in widths.items()
+            }
+            check_shapes(streams, shapes, "give as many streams")
+        return checkpoint
+
     def total_steps(self) -> int:
         """Count the steps of the training, those before it was resumed included."""
         if self.args.max_steps > 0:
@@ -258,24 +311,33 @@ class LanguageModelTrainer(Trainer):
         )
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        # before the rest, the last of which tells that the checkpoint is whole
+        folder = Path(str(self.args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        try:
+            super()._save_checkpoint(*args, **kwargs)
+        # the three ways in which a full disk is told
+        except (OSError, RuntimeError, SafetensorError) as error:
+            reason = " ".join(str(error).split())
+            raise ElmoError(
+                f"{folder} cannot be written ({reason}): make room, and resume from the checkpoint before."
+            ) from error
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """Save the random numbers of each process and the streams' state, before what tells that all is there."""
+        super()._save_rng_state(output_dir)
         if self.recurrent_state is not None:
             parts = {
                 f"{layer}.{name}": part.contiguous()
                 for layer, pair in enumerate(self.recurrent_state)
                 for name, part in zip(("hidden", "cell"), pair, strict=True)
             }
-            folder = Path(str(self.args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-            folder.mkdir(parents=True, exist_ok=True)
-            save_file(parts, folder / STATE_FILE)
-        super()._save_checkpoint(*args, **kwargs)
+            save_file(parts, Path(output_dir, STATE_FILE))
+        self.accelerator.wait_for_everyone()
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         """Restore the random numbers where Trainer does, right before it goes on, and with them the streams' state."""
         super()._load_rng_state(checkpoint)
-        file = None if checkpoint is None else Path(checkpoint, STATE_FILE)
-        if file is not None and file.is_file():
-            parts = load_file(file, device=str(self.args.device))
+        if checkpoint is not None and self.on_streams:
+            parts = load_file(Path(checkpoint, STATE_FILE), device=str(self.args.device))
             self.recurrent_state = tuple(
                 (parts[f"{layer}.hidden"], parts[f"{layer}.cell"]) for layer in range(len(parts) // 2)
             )
@@ -313,6 +375,30 @@ class _TellEpoch(TrainerCallback):
     sampler: BucketedSentences | None = None
     passes: _Passes | None = None
 
+    def epoch_at(self, step: int, args: TrainingArguments) -> float | None:
+        """Tell the epoch after so many steps as Trainer counts it; None if nobody has counted the words."""
+        if self.sampler is not None:
+            batches = math.ceil(len(self.sampler) / args.world_size)
+            epochs, steps = divmod(step, _steps_of_epoch(self.sampler, args))
+            return epochs + min(1, steps * args.gradient_accumulation_steps / batches)
+        if self.passes is not None and self.passes.windows is not None:
+            return step * args.gradient_accumulation_steps / self.passes.windows
+        return None
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
+        """Warn where a checkpoint was made with other batches, which the training cannot go on with."""
+        epoch = self.epoch_at(state.global_step, args)
+        if not (state.global_step and state.epoch and epoch and state.is_world_process_zero):
+            return
+        if not math.isclose(epoch, state.epoch, rel_tol=1e-6):
+            logger.warning(
+                "The text, or what makes its batches, is not that of the checkpoint: %d steps were %.4g epochs, and "
+                "are %.4g now. The training goes on, but not as it would have without a break.",
+                state.global_step,
+                state.epoch,
+                epoch,
+            )
+
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
         """Count epochs by steps, which are whole numbers, also after a training is resumed."""
         if self.sampler is not None:
@@ -321,8 +407,8 @@ class _TellEpoch(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
         """Count the words of streams, or, where nobody has counted those of an epoch, the epochs that are over."""
         if self.passes is not None:
-            taken, windows = state.global_step * args.gradient_accumulation_steps, self.passes.windows
-            state.epoch = float(self.passes.number) if windows is None else taken / windows
+            epoch = self.epoch_at(state.global_step, args)
+            state.epoch = float(self.passes.number) if epoch is None else epoch
 
 
 def _sentences(name: str, examples: Iterable[Example]) -> list[list[str]]:

@@ -1,12 +1,15 @@
 """`LanguageModelTrainer`: the loss falls, a resumed training is the same training, and perplexity counts words."""
 
 import json
+import logging
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tiny_models import tiny_config
 from transformers import TrainingArguments, set_seed
@@ -331,3 +334,125 @@ def test_what_cannot_be_measured_is_one_line(tmp_path: Path) -> None:
         trainer.evaluate("the king")
     with pytest.raises(ElmoError, match=r"measure sentences by `evaluate`, or each of them by `elmo_hf\.perplexity"):
         trainer.predict(SENTENCES)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["sentences", "streams"])
+def test_goes_on_from_the_last_whole_checkpoint(
+    streams: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = make_trainer(tmp_path, streams=streams, steps=12)
+    whole.train()
+    (tmp_path / "checkpoint-12" / "trainer_state.json").unlink()
+    weights_file = tmp_path / "checkpoint-8" / "model.safetensors"
+    weights_file.write_bytes(weights_file.read_bytes()[:-9])
+
+    resumed = make_trainer(tmp_path, streams=streams, steps=12)
+    resumed.train(resume_from_checkpoint=True)
+
+    assert [message.partition(" is passed over: ")[2] for message in caplog.messages] == [
+        "its trainer_state.json is missing.",
+        "its model.safetensors is damaged.",
+    ]
+    for name, part in weights(whole).items():
+        assert torch.equal(part, weights(resumed)[name]), name
+
+
+def test_a_save_that_stops_anywhere_leaves_no_whole_checkpoint_without_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_hf.pretraining.save_file", stop)
+    with pytest.raises(KeyboardInterrupt):
+        make_trainer(tmp_path, streams=True, steps=4).train()
+
+    with pytest.raises(ElmoError, match="has no checkpoint that is whole: train from the start"):
+        make_trainer(tmp_path, streams=True).train(resume_from_checkpoint=True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("PytorchStreamWriter failed writing file"),
+        SafetensorError("I/O error: No space left"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_full_disk_is_one_line(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    trainer = make_trainer(tmp_path, steps=4)
+    monkeypatch.setattr(trainer, "_save_optimizer_and_scheduler", fail)
+
+    with pytest.raises(ElmoError, match=r"^[^\n]*checkpoint-4 cannot be written \([^\n]*: make room, [^\n]*$"):
+        trainer.train()
+
+
+def damage(checkpoint: Path) -> None:
+    (checkpoint / "optimizer.pt").write_bytes(b"PK")
+
+
+def forget_streams(checkpoint: Path) -> None:
+    (checkpoint / STATE_FILE).unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "batch_size", "message"),
+    [
+        (damage, 3, r"cannot be resumed, its optimizer\.pt is damaged: name another checkpoint\."),
+        (forget_streams, 3, r"has no recurrent_state\.safetensors: it is of sentences, or not whole; name another\."),
+        (lambda _: None, 4, r"0\.cell is \(3, 2, 12\) there and \(4, 2, 12\) here\): give as many streams\."),
+    ],
+    ids=["damaged", "no streams", "other streams"],
+)
+def test_a_checkpoint_that_cannot_be_gone_on_with_is_refused(
+    change: Callable[[Path], None], batch_size: int, message: str, tmp_path: Path
+) -> None:
+    make_trainer(tmp_path, streams=True, steps=4).train()
+    change(tmp_path / "checkpoint-4")
+    trainer = make_trainer(tmp_path, streams=True)
+    trainer.train_dataset.batch_size = batch_size
+
+    with pytest.raises(ElmoError, match=rf"^[^\n]*checkpoint-4[^\n]*{message}$"):
+        trainer.train(resume_from_checkpoint=tmp_path / "checkpoint-4")
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    make_trainer(tmp_path, steps=4).train()
+    trainer = make_trainer(tmp_path)
+    trainer.language_model.resize_token_embeddings(50)
+
+    with pytest.raises(ElmoError, match=r"\(softmax\.\w+ is \(22,.* there and \(50,.* here\): give the same model"):
+        trainer.train(resume_from_checkpoint=True)
+
+
+def test_a_second_training_begins_streams_anew(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, streams=True, steps=2, save_strategy="no")
+    trainer.train()
+    trainer.train_dataset.batch_size = 2
+
+    trainer.train()
+
+    assert trainer.recurrent_state[0][0].shape == (2, 2, 8)
+
+
+@pytest.mark.parametrize("accumulated", [1, 3])
+@pytest.mark.parametrize("streams", [False, True], ids=["sentences", "streams"])
+def test_other_batches_than_those_of_the_checkpoint_are_said(
+    streams: bool, accumulated: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"streams": streams, "gradient_accumulation_steps": accumulated}
+    make_trainer(tmp_path, **options, steps=4, predictions=200).train()
+
+    with caplog.at_level(logging.WARNING):
+        make_trainer(tmp_path, **options, predictions=200).train(resume_from_checkpoint=True)
+        assert not caplog.messages
+        data = {} if streams else {"words_per_batch": 30}
+        other = make_trainer(tmp_path, **options, predictions=300, data=data)
+        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+
+    (message,) = caplog.messages
+    assert message.startswith("The text, or what makes its batches, is not that of the checkpoint: 4 steps were ")
