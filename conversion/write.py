@@ -16,6 +16,7 @@ from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from .config import elmo_config
 from .folders import new_folder, refuse_existing
 from .mapping import to_state_dict
+from .readers import tensorflow_checkpoint
 from .readers.base import ConversionError, OriginalCheckpoint, printable
 from .sources import read_original
 
@@ -204,10 +205,14 @@ def _log_left(checkpoint: OriginalCheckpoint) -> None:
     if checkpoint.left:
         names = [f"{printable(name):.80}" for name in checkpoint.left[:3]]
         shown = ", ".join(names) + (", ..." if len(checkpoint.left) > 3 else "")
+        training = checkpoint.format == tensorflow_checkpoint.FORMAT and all(
+            map(tensorflow_checkpoint.LEFT.fullmatch, checkpoint.left)
+        )
         logger.warning(
-            "%s: %d arrays are no part of the biLM and are left (all are listed in %s): %s",
+            "%s: %d arrays are %s and are left (all are listed in %s): %s",
             checkpoint.left_name or checkpoint.weights_name,
             len(checkpoint.left),
+            "of the training alone, such as the optimiser's," if training else "no part of the biLM",
             PROVENANCE,
             shown,
         )

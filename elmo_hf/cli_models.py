@@ -71,17 +71,24 @@ def _convert(options: argparse.Namespace) -> int:
     size = sum(path.stat().st_size for path in options.output.iterdir())
     print(f"Converted to {options.output} ({readable_size(size)}):")
     print(f"    {describe_layers(config)}, vectors {config.hidden_size} wide")
+    predicts = "ElmoForPreTraining" in (config.architectures or [])
+    if predicts:
+        print(f"    the softmax, which predicts {config.vocab_size - 1:,} words")
     print()
     print("Load it in Python:")
     print("    import elmo_hf")
-    print("    from transformers import AutoModel, AutoTokenizer")
+    print(f"    from transformers import AutoModel, {'AutoModelForMaskedLM, ' * predicts}AutoTokenizer")
     print(f"    tokenizer = AutoTokenizer.from_pretrained({str(options.output)!r})")
     print(f"    model = AutoModel.from_pretrained({str(options.output)!r})")
+    if predicts:
+        print(f"    language_model = AutoModelForMaskedLM.from_pretrained({str(options.output)!r})")
     print()
     print("Next:")
     folder = shlex.quote(str(options.output))
     print(f"    elmo-hf inspect {folder}")
     print(f'    elmo-hf embed --text "The bank raised rates ." --model {folder}')
+    if predicts:
+        print(f"    elmo-hf perplexity {folder} TEXT")
     return 0
 
 

@@ -16,7 +16,7 @@ from transformers.utils import logging
 
 import elmo_hf
 from elmo_hf.cli import main
-from original_formats import allennlp_elmo, write_allennlp_archive, write_bilm_hdf5
+from original_formats import allennlp_elmo, write_allennlp_archive, write_bilm_hdf5, write_training_folder
 
 
 pytestmark = pytest.mark.usefixtures("library_logging")
@@ -262,3 +262,17 @@ def test_an_output_may_be_named_through_a_new_folder(bilm_original: Path, tmp_pa
 
     assert "Converted to" in capsys.readouterr().out
     assert (tmp_path / "model/config.json").is_file()
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with", "without"])
+def test_convert_says_whether_the_softmax_is_there(kept: bool, tmp_path: Path, capsys: Captured) -> None:
+    write_training_folder(tmp_path / "original")
+    if not kept:
+        (tmp_path / "original/vocab.txt").unlink()
+
+    assert main(["convert", str(tmp_path / "original"), "--output", str(tmp_path / "model")]) == 0
+
+    shown = capsys.readouterr().out
+    assert ("    the softmax, which predicts 12 words\n" in shown) == kept
+    assert ("import AutoModel, AutoModelForMaskedLM, AutoTokenizer\n" in shown) == kept
+    assert (f"    elmo-hf perplexity {tmp_path / 'model'} TEXT\n" in shown) == kept

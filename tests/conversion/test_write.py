@@ -277,6 +277,9 @@ def test_the_folder_says_whether_the_softmax_is_there(
     assert ("softmax with which it predicts 12\nwords is there" in card) == kept
     assert ("predicted words is not there" in card) != kept
     assert ("give the vocabulary to keep the softmax" in caplog.text) != kept
+    # what is left beside the softmax is the optimiser's
+    assert ("arrays are of the training alone, such as the optimiser's, and are left" in caplog.text) == kept
+    assert ("arrays are no part of the biLM" in caplog.text) != kept
     with safe_open(tmp_path / "model/model.safetensors", "pt") as file:
         assert any("softmax" in name for name in file.keys()) == kept  # noqa: SIM118 - not a dictionary
 
