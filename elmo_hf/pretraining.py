@@ -102,6 +102,9 @@ class LanguageModelTrainer(Trainer):
         # batches differ in sentences: there is no number that a last one could be filled up to
         accelerator_config: Any = args.accelerator_config
         accelerator_config.even_batches = False
+        if args.ddp_find_unused_parameters is None:
+            # every batch uses all that is trained
+            args.ddp_find_unused_parameters = False
         # lists serve where the signature says data set
         sentences: Any = train if self.on_streams else _sentences("train", train)
         sets = heldout if isinstance(heldout, Mapping) else {"": heldout}
@@ -381,7 +384,7 @@ class _TellEpoch(TrainerCallback):
             batches = math.ceil(len(self.sampler) / args.world_size)
             epochs, steps = divmod(step, _steps_of_epoch(self.sampler, args))
             return epochs + min(1, steps * args.gradient_accumulation_steps / batches)
-        if self.passes is not None and self.passes.windows is not None:
+        if self.passes is not None and self.passes.windows:
             return step * args.gradient_accumulation_steps / self.passes.windows
         return None
 

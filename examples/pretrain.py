@@ -206,6 +206,9 @@ def check_files(options: argparse.Namespace) -> None:
         refuse(f"{options.vocab} is no file: make a vocabulary with `elmo-hf build-vocab`.")
     if options.model not in (None, BUNDLED) and not Path(options.model, "config.json").is_file():
         refuse(f"{options.model} is no model folder: check the name; one of the Hub is to be downloaded first.")
+    place = next(path for path in (options.output, *options.output.parents) if path.exists())
+    if not place.is_dir():
+        refuse(f"{place} is no folder: choose another --output.")
     left = sorted(path.name for path in options.output.glob("checkpoint-*"))
     if left and not options.resume:
         refuse(f"{options.output} holds {left[0]} of a training: go on by --resume, or choose another --output.")
@@ -447,12 +450,20 @@ def main() -> None:
     check_files(options)
     if find_spec("accelerate") is None:
         refuse('a training needs accelerate: pip install "elmo_hf[train]"')
+    from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
+
     from elmo_hf import ElmoError
 
     try:
         train(options)
     except ElmoError as error:
         refuse(str(error))
+    except StrictDataclassError as error:
+        # what the configuration refuses is the cause of what its base class says
+        refuse(" ".join(str(error.__cause__ or error).split()))
+    except (OSError, SafetensorError) as error:
+        refuse(f"{' '.join(str(error).split())}: check the files, and that there is room in {options.output}.")
 
 
 if __name__ == "__main__":

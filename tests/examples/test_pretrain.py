@@ -139,6 +139,8 @@ def test_needs_text(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys:
         ),
         (["text.gz", "--model=elmo-tiny-en", "--output=done"], "done holds a model already"),
         (["text.gz", "--model=elmo-tiny-en", "--output=done", "--resume"], "done holds a model already"),
+        (["text.gz", "--model=elmo-tiny-en", "--output=vocab.txt"], "vocab.txt is no folder: choose"),
+        (["text.gz", "--model=elmo-tiny-en", "--output=vocab.txt/out/x"], "vocab.txt is no folder: choose"),
     ],
 )
 @pytest.mark.usefixtures("run")
@@ -333,6 +335,42 @@ def test_without_the_library_one_line_says_what_to_install(run: Run, monkeypatch
         run("--dataset", "json", "--vocab", "vocab.txt", "--output", "out")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--layers=65"], "`num_hidden_layers` is 65; it can be 1 to 64."),
+        (["--heldout", "empty.txt"], "`heldout` has no words to evaluate on: check the text"),
+        (["--batching=streams"], "No sentence has words: check the text."),
+        (["--batching=streams", "--steps=2"], "No sentence has words: check the text."),
+        ([], "No sentence has words: check the text."),
+    ],
+    ids=range(5),
+)
+def test_what_cannot_be_trained_is_one_line(run: Run, arguments: list[str], message: str) -> None:
+    Path("empty.txt").write_text("\n \n")
+    # the two whose text is not what is wrong
+    files = ["text.gz"] if {"--layers=65", "empty.txt"} & set(arguments) else ["empty.txt"]
+
+    with pytest.raises(SystemExit, match=rf"^pretrain\.py: error: {re.escape(message)}[^\n]*$"):
+        run("--vocab=vocab.txt", "--output=out", *arguments, files=files)
+
+
+def test_a_full_disk_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "out/config.json")
+
+    monkeypatch.setattr(ElmoForPreTraining, "save_pretrained", fail)
+
+    with pytest.raises(SystemExit, match=r"^[^\n]*checkpoint-3 cannot be written \([^\n]*No space[^\n]*make room"):
+        run("--vocab=vocab.txt", "--output=out", "--epochs=1")
+    # in the end
+    monkeypatch.setattr("elmo_hf.pretraining.LanguageModelTrainer._save_checkpoint", lambda *_: None)
+    with pytest.raises(
+        SystemExit, match=r"^[^\n]*No space left on device: 'out/config\.json': check [^\n]* in out\.$"
+    ):
+        run("--vocab=vocab.txt", "--output=out", "--steps=1", "--resume")
+
+
 @pytest.mark.slow
 def test_two_processes_train_as_one_that_accumulates(run: Run, tmp_path: Path) -> None:
     # an even number of batches, so that both take the same
@@ -349,6 +387,7 @@ def test_two_processes_train_as_one_that_accumulates(run: Run, tmp_path: Path) -
     )
 
     assert done.returncode == 0, done.stderr[-2000:]
+    assert "find_unused_parameters" not in done.stderr
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     for name, part in one.items():
         torch.testing.assert_close(two[name], part, rtol=0, atol=1e-4, msg=name)
