@@ -3,14 +3,23 @@
 import argparse
 import contextlib
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .bundled import ELMO_TINY_EN, model_folder
 from .cli_shared import Commands, printable, silence_libraries, width_of
-from .corpus import count_words, coverage, find_files, most_frequent, read_lines, read_sentences, write_vocabulary
+from .corpus import (
+    count_words,
+    coverage,
+    find_files,
+    most_frequent,
+    read_lines,
+    read_placed_sentences,
+    read_sentences,
+    write_vocabulary,
+)
 from .errors import ElmoError
 from .files import check_new_file
 from .inspection import read_config
@@ -18,6 +27,7 @@ from .inspection import read_config
 
 if TYPE_CHECKING:
     from .embedding import Vectors
+    from .perplexity import CorpusScore
 
 # columns of a table of vectors
 SHOWN_DIMENSIONS = 6
@@ -183,7 +193,7 @@ def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
         help="measure how well a language model predicts a text",
         description="Compute the perplexity of a text by a language model, with the softmax over all words: of the "
         "forward direction, of the backward one, and of the mean of their losses. Each sentence is read by itself, "
-        "and words outside the vocabulary are predicted as <UNK>.",
+        "and words outside the vocabulary are predicted as <UNK>. Of several files, each has a line besides.",
         epilog="example: elmo-hf perplexity my-elmo heldout.txt --tokenized",
     )
     parser.add_argument(
@@ -215,21 +225,24 @@ def _perplexity(options: argparse.Namespace) -> int:
         check_new_file(options.json_lines)
     find_files(options.files)
     model, tokenizer = load_language_model(options.model)
-    read: deque[list[str]] = deque()
+    tokenize = str.split if options.tokenized else tokenizer.tokenize
+    # the places and words of the sentences that are being measured
+    read: deque[tuple[str, int, list[str]]] = deque()
 
     def sentences() -> Iterator[list[str]]:
-        for words in read_sentences(options.files, tokenize=str.split if options.tokenized else tokenizer.tokenize):
-            read.append(words)
-            yield words
+        for place in read_placed_sentences(options.files, tokenize=tokenize):
+            read.append(place)
+            yield place[2]
 
-    total, start = CorpusScore(), time.perf_counter()
+    total, parts, start = CorpusScore(), defaultdict[str, CorpusScore](CorpusScore), time.perf_counter()
     with contextlib.ExitStack() as stack:
         add = None if options.json_lines is None else stack.enter_context(open_score_file(options.json_lines))
         for sentence in score(model, tokenizer, sentences(), stateful=options.stateful, words_per_batch=options.batch):
+            file, line, words = read.popleft()
             total.add(sentence)
-            words = read.popleft()
+            parts[file].add(sentence)
             if add is not None:
-                add(words, sentence)
+                add(words, sentence, file, line)
         if not total.sentences:
             raise ElmoError(f"{', '.join(options.files)}: there are no words: check the text.")
     speed = total.words / (time.perf_counter() - start)
@@ -241,7 +254,20 @@ def _perplexity(options: argparse.Namespace) -> int:
     print(f"predictions  {total.predictions:,} in each direction: {total.words:,} words and the sentences' ends")
     print(f"unknown      {total.unknown_rate:.2%} of the words, predicted as {tokenizer.unk_token}")
     print(f"speed        {speed:,.0f} words/s")
+    if len(parts) > 1:
+        _print_parts(parts)
     return 0
+
+
+def _print_parts(parts: Mapping[str, "CorpusScore"]) -> None:
+    """Print the perplexities of each file as a table, in the order in which they were read."""
+    print("\nperplexity     forward    backward  sentences       words  unknown  file")
+    for name, part in parts.items():
+        print(
+            f"{part.perplexity:>10,.3f}  {part.forward_perplexity:>10,.3f}  {part.backward_perplexity:>10,.3f}  "
+            f"{part.sentences:>9,}  {part.words:>10,}  {part.unknown_rate:>7.2%}  "
+            f"{'standard input' if name == '-' else printable(name)}"
+        )
 
 
 __all__ = ["add_build_vocab", "add_embed", "add_perplexity"]

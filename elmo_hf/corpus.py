@@ -57,8 +57,20 @@ def read_sentences(
     Raises:
         ElmoError: If there is no such file, before the first sentence; or a line cannot be read.
     """
+    return (words for _, _, words in read_placed_sentences(paths, tokenize=tokenize))
+
+
+def read_placed_sentences(
+    paths: Source | Iterable[Source], *, tokenize: Callable[[str], list[str]] = str.split
+) -> Iterator[tuple[str, int, list[str]]]:
+    """Read sentences as `read_sentences` does, each with the name of its file and its line, counted from 1."""
     names = find_files(paths)
-    return (words for name in names for line in read_lines(name) if (words := tokenize(line)))
+    return (
+        (name, number, words)
+        for name in names
+        for number, line in enumerate(read_lines(name), start=1)
+        if (words := tokenize(line))
+    )
 
 
 class Corpus:
@@ -308,6 +320,7 @@ __all__ = [
     "is_line_of_vocabulary",
     "most_frequent",
     "read_lines",
+    "read_placed_sentences",
     "read_sentences",
     "read_vocabulary",
     "shuffle",

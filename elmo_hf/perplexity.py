@@ -305,7 +305,7 @@ def _losses(
 
 
 @contextmanager
-def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], SentenceScore], None]]:
+def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], SentenceScore, str, int], None]]:
     """Write a file of scores, a JSON object a line.
 
     The file appears under its name when the block ends, and not at all if the block fails.
@@ -314,7 +314,7 @@ def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], Sente
         path: The new file.
 
     Yields:
-        What adds a sentence, given its words and its score.
+        What adds a sentence, given its words and its score, and the file and the line where it is.
 
     Raises:
         ElmoError: If the file exists, or cannot be written.
@@ -324,10 +324,10 @@ def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], Sente
         with naming_errors(path):
             file = temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
-        def add(words: Sequence[str], sentence: SentenceScore) -> None:
-            line = json.dumps({"text": " ".join(words), **asdict(sentence)}, ensure_ascii=False)
+        def add(words: Sequence[str], sentence: SentenceScore, source: str, line: int) -> None:
+            entry = {"file": source, "line": line, "text": " ".join(words), **asdict(sentence)}
             with naming_errors(path):
-                file.write(f"{line}\n")
+                file.write(f"{json.dumps(entry, ensure_ascii=False)}\n")
 
         try:
             yield add

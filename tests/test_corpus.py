@@ -23,6 +23,7 @@ from elmo_hf.corpus import (
     coverage,
     most_frequent,
     read_lines,
+    read_placed_sentences,
     read_sentences,
     read_vocabulary,
     shuffle,
@@ -51,6 +52,18 @@ def test_reads_sentences_whatever_they_are_compressed_by(
     (tmp_path / name).write_bytes(compress(TEXT.encode()))
 
     assert list(read_sentences(tmp_path / name)) == SENTENCES
+
+
+def test_a_sentence_is_read_with_its_place(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text("\nThe bank\n", encoding="utf-8")
+    second.write_text("rose\n\n.\n", encoding="utf-8")
+
+    assert list(read_placed_sentences(tmp_path)) == [
+        (str(first), 2, ["The", "bank"]),
+        (str(second), 1, ["rose"]),
+        (str(second), 3, ["."]),
+    ]
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -257,7 +258,7 @@ def test_a_file_of_scores_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
     def stop_on_the_way() -> None:
         with open_score_file(tmp_path / "scores.jsonl") as add:
-            add(["bank"], one)
+            add(["bank"], one, "text", 1)
             raise KeyError("stop")
 
     with pytest.raises(KeyError, match="stop"):
@@ -290,7 +291,39 @@ def test_the_command_prints_the_perplexities_of_a_text(folder: Path, tmp_path: P
     lines = [json.loads(line) for line in scores.read_text(encoding="utf-8").splitlines()]
     assert [line["text"] for line in lines] == ["the bank rose .", "the river"]
     assert sum(line["backward_nats"] for line in lines) == pytest.approx(total.backward_nats)
-    assert lines[0].keys() == {"text", "words", "unknown_words", "predictions", "forward_nats", "backward_nats"}
+    assert [(line["file"], line["line"]) for line in lines] == [(str(text), 1), (str(text), 3)]
+    numbers = {"words", "unknown_words", "predictions", "forward_nats", "backward_nats"}
+    assert lines[0].keys() == {"file", "line", "text", *numbers}
+
+
+@pytest.mark.parametrize("stateful", [[], ["--stateful"]])
+def test_each_of_several_files_has_a_line(
+    stateful: list[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # the longest comes second, and would be first in a batch
+    texts = {"b": "the river\n", "-": "\nthe bank of the river rose .\nthe <UNK>\n", "a": "the bank\n\n.\n"}
+    for name in ("a", "b"):
+        Path(name).write_text(texts[name], encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BufferedReader(BytesIO(texts["-"].encode()))))
+
+    assert main(["perplexity", str(folder), *texts, "--tokenized", "--json-lines", "scores", *stateful]) == 0
+
+    sentences = [(name, line.split()) for name, text in texts.items() for line in text.splitlines() if line]
+    parts = {name: CorpusScore() for name in texts}
+    scores = score(*load_language_model(folder), [words for _, words in sentences], stateful=bool(stateful))
+    for (name, _), one in zip(sentences, scores, strict=True):
+        parts[name].add(one)
+    rows = [line.split() for line in capsys.readouterr().out.partition("\n\n")[2].splitlines()]
+    assert rows[0] == ["perplexity", "forward", "backward", "sentences", "words", "unknown", "file"]
+    shown = {"b": "b", "-": "standard input", "a": "a"}
+    assert [" ".join(row) for row in rows[1:]] == [
+        f"{part.perplexity:.3f} {part.forward_perplexity:.3f} {part.backward_perplexity:.3f} "
+        f"{part.sentences} {part.words} {part.unknown_rate:.2%} {shown[name]}"
+        for name, part in parts.items()
+    ]
+    entries = [json.loads(line) for line in Path("scores").read_text(encoding="utf-8").splitlines()]
+    assert [(entry["file"], entry["line"]) for entry in entries] == [("b", 1), ("-", 2), ("-", 3), ("a", 1), ("a", 3)]
 
 
 def test_the_command_takes_words_and_one_stream(folder: Path, tmp_path: Path, capsys: Captured) -> None:
