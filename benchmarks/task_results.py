@@ -3,10 +3,11 @@
     python benchmarks/task_results.py wnut17.train.conll wnut17.dev.conll wnut17.test.conll --head bilstm-crf
     python benchmarks/task_results.py sst5.train.jsonl sst5.dev.jsonl sst5.test.jsonl --head bcn --part 0.1
 
-Files are columns (word first, tag last) or JSON lines (`tokens`, or `premise` and `hypothesis`; `label`), plain
-or compressed. Of a single file of columns the last tenth is the test set, the tenth before it the development set. The
-biLM is frozen, and its layers are computed once. The epoch that is best on the development set is tested. Prints a line
-for each seed, and the mean and standard deviation of all: entity F1 where the tags are BIO, else accuracy, in percent.
+Files are columns (word first, tag last) or JSON lines (`tokens`, or `premise` and `hypothesis`; `label`), plain or
+compressed. Of a single file of columns the last tenth is the test set, the tenth before it the development set. The
+biLM is frozen, and its layers are computed once. The epoch that is best on the development set is tested. Prints a
+line for each seed, and the mean and standard deviation of all: entity F1 where the tags are BIO, else accuracy, in
+percent.
 """
 
 import argparse
