@@ -14,7 +14,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from tqdm import tqdm
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase, TrainingArguments
 
-from .bundled import ELMO_TINY_EN
+from .bundled import ELMO_TINY_EN, model_folder
 from .configuration_elmo import ElmoConfig
 from .errors import ElmoError
 from .files import naming_errors
@@ -48,8 +48,7 @@ def load_task_model(
     Raises:
         ElmoError: If there is no such model, or it is one of this task with other labels or another head.
     """
-    if name == ELMO_TINY_EN.name and not Path(name).exists():
-        name = str(ELMO_TINY_EN)
+    name = str(model_folder(name))
     fields = {field: value for field, value in fields.items() if value is not None}
     try:
         config: Any = ElmoConfig.from_pretrained(name)
@@ -96,7 +95,7 @@ def add_options(parser: argparse.ArgumentParser, cls: type[ElmoTaskModel]) -> No
     training.add_argument("--epochs", type=float, default=10)
     training.add_argument("--batch-size", type=int, default=32, help="sentences")
     training.add_argument("--accumulate", type=int, default=1, help="batches of a step")
-    training.add_argument("--learning-rate", type=float, help="1e-3, or 1e-4 with --unfreeze, if not given")
+    training.add_argument("--learning-rate", type=float, help="3e-3, or 1e-4 with --unfreeze, if not given")
     training.add_argument("--schedule", default="linear", help="of the learning rate")
     training.add_argument("--warmup-steps", type=float, default=0, help="steps, or below 1 their share")
     training.add_argument("--weight-decay", type=float, default=0.0)
@@ -135,7 +134,7 @@ def training_arguments(options: argparse.Namespace, best: str, *, evaluate: bool
         per_device_train_batch_size=options.batch_size,
         per_device_eval_batch_size=2 * options.batch_size,
         gradient_accumulation_steps=options.accumulate,
-        learning_rate=options.learning_rate or (1e-4 if options.unfreeze else 1e-3),
+        learning_rate=options.learning_rate or (1e-4 if options.unfreeze else 3e-3),
         lr_scheduler_type=options.schedule,
         warmup_steps=options.warmup_steps,
         weight_decay=options.weight_decay,
