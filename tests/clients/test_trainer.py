@@ -250,12 +250,11 @@ def test_memory_does_not_grow_in_200_steps_of_changing_shapes(head: str, freeze:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="torch.compile needs a C++ compiler")
-@pytest.mark.parametrize("head", ["linear", "bilstm-crf", "esim"])
 @pytest.mark.filterwarnings("ignore")  # the compiler's, about what it does not compile
-def test_trains_compiled(head: str, tmp_path: Path) -> None:
-    plain = make_trainer(tmp_path, head, max_steps=3)
-    compiled = make_trainer(tmp_path, head, max_steps=3, torch_compile=True)
+def test_trains_compiled(tmp_path: Path) -> None:
+    plain = make_trainer(tmp_path, "linear", max_steps=3)
+    # without a C++ compiler; the loops over the words are compiled anew for many a batch, which takes a minute
+    compiled = make_trainer(tmp_path, "linear", max_steps=3, torch_compile=True, torch_compile_backend="aot_eager")
 
     plain.train()
     compiled.train()
