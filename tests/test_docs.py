@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from sybil import Document
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
-from transformers.utils import logging
 
 from elmo_hf import cli
 from elmo_hf_conversion import convert
@@ -58,16 +57,6 @@ def real_model(allennlp_fixture: Path, tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
-@pytest.fixture
-def verbosity() -> Iterator[None]:
-    """Give Transformers its own verbosity back, which `elmo-hf` lowers for its process."""
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    yield
-    logging.set_verbosity(level)
-    if bars:
-        logging.enable_progress_bar()
-
-
 # what Trainer's data loader says on a machine without an accelerator
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument:UserWarning")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -83,7 +72,7 @@ def test_python_blocks_run(
         example.evaluate()
 
 
-@pytest.mark.usefixtures("verbosity")
+@pytest.mark.usefixtures("library_logging")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_print_what_is_shown(
     page: Path, real_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
