@@ -1,5 +1,7 @@
 """Fine-tuning: a model for the labels of data, the layers of a frozen biLM computed once, a model card with scores.
 
+The command lines that train share their options, and what they do with them, here.
+
 Shape notation: `B` rows, `T` words with boundaries, `L` biLSTM layers, `H` width of a vector.
 """
 
@@ -12,7 +14,13 @@ from typing import Any, TypeVar
 import torch
 from huggingface_hub import EvalResult, ModelCardData
 from tqdm import tqdm
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainingArguments,
+)
 
 from .bundled import ELMO_TINY_EN, model_folder
 from .configuration_elmo import ElmoConfig
@@ -25,9 +33,13 @@ from .tokenization_elmo import ElmoTokenizer
 # what a tokenizer returns for one sentence or pair, with its labels
 Row = Mapping[str, Any]
 Model = TypeVar("Model", bound=ElmoTaskModel)
+Example = TypeVar("Example")
 
 # the layers of all sentences that are held in memory without being asked for
 LAYERS_LIMIT = 4 * 2**30
+
+# a pair is cut to at least a word on each side
+MIN_MAX_WORDS = 3
 
 
 def load_task_model(
@@ -73,13 +85,25 @@ def load_task_model(
         raise ElmoError(f"{name} cannot be loaded: {' '.join(str(error).split())}") from error
 
 
-def add_options(parser: argparse.ArgumentParser, cls: type[ElmoTaskModel]) -> None:
-    """Give a command that fine-tunes the options that all of them have, of the model and the training.
+def add_options(parser: argparse.ArgumentParser, cls: type[ElmoTaskModel], *, formats: str) -> Any:
+    """Give a command that fine-tunes the options that all of them have, of the data, the model and the training.
 
     Args:
         parser: Of the command line.
         cls: The class of the model.
+        formats: Which files can be read.
+
+    Returns:
+        The group of options of the data, for more of them.
     """
+    data = parser.add_argument_group("data")
+    data.add_argument("train", nargs="?", help=f"{formats}; may be .gz")
+    data.add_argument("--dev", metavar="FILE", help="to evaluate on after each epoch, and to choose the best one by")
+    data.add_argument("--test", metavar="FILE", help="to evaluate on at the end")
+    data.add_argument("--dataset", metavar="NAME", help="a data set of the library datasets, in place of files")
+    data.add_argument("--dataset-config", metavar="NAME", help="which of its configurations")
+    data.add_argument("--splits", nargs="+", default=["train", "validation", "test"], help="train, dev and test of it")
+    data.add_argument("--labels", nargs="+", default=[], metavar="LABEL", help="that the training data has not")
     model = parser.add_argument_group("model")
     model.add_argument("--model", default="elmo-tiny-en", help="a folder or a name on the Hub")
     model.add_argument(
@@ -105,6 +129,44 @@ def add_options(parser: argparse.ArgumentParser, cls: type[ElmoTaskModel]) -> No
     training.add_argument("--threads", type=int, default=torch.get_num_threads())
     training.add_argument("--seed", type=int, default=0)
     training.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of model and checkpoints")
+    return data
+
+
+def parse_options(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the command line; end the process with a message about options that do not go together."""
+    options = parser.parse_args()
+    if (options.train is None) == (options.dataset is None):
+        parser.error("give a file to train on, or --dataset")
+    if options.max_words < MIN_MAX_WORDS:
+        parser.error(f"--max-words is to be {MIN_MAX_WORDS} or more")
+    if options.patience is not None and options.dataset is None and options.dev is None:
+        parser.error("--patience needs --dev")
+    return options
+
+
+def read_splits(
+    options: argparse.Namespace, read: Callable[[str], list[Example]], load: Callable[..., list[Example]]
+) -> dict[str, list[Example]]:
+    """Read the data that the options name.
+
+    Args:
+        options: As `parse_options` gives them.
+        read: Reads a file.
+        load: Loads a data set, given its name, that of a split, and `config`.
+
+    Returns:
+        What was read by `train`, `dev` and `test`, as far as they are there.
+    """
+    if options.dataset is None:
+        files = {"train": options.train, "dev": options.dev, "test": options.test}
+        return {name: read(file) for name, file in files.items() if file is not None}
+    splits = zip(("train", "dev", "test"), options.splits, strict=False)
+    return {name: load(options.dataset, split, config=options.dataset_config) for name, split in splits}
+
+
+def source_of(options: argparse.Namespace, split: str) -> str:
+    """Name what a split was read from, for messages."""
+    return f"{options.dataset}, {split}" if options.dataset is not None else str(getattr(options, split))
 
 
 def model_fields(options: argparse.Namespace) -> dict[str, Any]:
@@ -229,6 +291,69 @@ class LayersCollator:
         return batch
 
 
+def train(
+    options: argparse.Namespace,
+    model: ElmoTaskModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: dict[str, Any],
+    collator: Callable[[list[dict[str, Any]]], dict[str, Any]],
+    best: str,
+    **more: Any,
+) -> tuple[Trainer, dict[str, Any]]:
+    """Train as the options say, and save the model.
+
+    Args:
+        options: As `parse_options` gives them.
+        model: With the labels of the data.
+        tokenizer: Its tokenizer.
+        rows: By split, what the tokenizer returned for each sentence or pair, with `labels`.
+        collator: Makes a batch of rows.
+        best: The metric by which the best epoch is chosen.
+        **more: Other arguments of `Trainer`.
+
+    Returns:
+        The trainer, and the rows as the model reads them: with the layers of a frozen biLM.
+    """
+    arguments = training_arguments(options, best, evaluate="dev" in rows)
+    once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
+    if once:
+        rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
+    trainer = Trainer(
+        model,
+        arguments,
+        data_collator=LayersCollator(collator),
+        train_dataset=rows["train"],
+        eval_dataset=rows.get("dev"),
+        processing_class=tokenizer,
+        callbacks=[EarlyStoppingCallback(options.patience)] if options.patience else [],
+        **more,
+    )
+    result = trainer.train(resume_from_checkpoint=options.resume or None)
+    trainer.save_model()
+    trainer.save_metrics("train", result.metrics)
+    return trainer, rows
+
+
+def predict(trainer: Trainer, rows: Any, split: str) -> tuple[Any, dict[str, float]]:
+    """Predict the labels of a split; show and save its metrics.
+
+    Args:
+        trainer: As `train` returns it.
+        rows: Of the split.
+        split: `dev` or `test`.
+
+    Returns:
+        What `Trainer.predict` gives, in the order of the rows, and the values of the metrics.
+    """
+    # or predictions would come back in the order of the rows' length
+    trainer.args.train_sampling_strategy = "random"
+    output = trainer.predict(rows, metric_key_prefix=split)
+    metrics = output.metrics or {}
+    trainer.log_metrics(split, metrics)
+    trainer.save_metrics(split, metrics)
+    return output, {name.removeprefix(f"{split}_"): value for name, value in metrics.items()}
+
+
 def write_card(
     folder: str | Path,
     model: ElmoTaskModel,
@@ -307,6 +432,11 @@ __all__ = [
     "layers_size",
     "load_task_model",
     "model_fields",
+    "parse_options",
+    "predict",
+    "read_splits",
+    "source_of",
+    "train",
     "training_arguments",
     "write_card",
 ]

@@ -14,6 +14,7 @@ to the same result.
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,20 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
 from transformers import (
     DataCollatorWithPadding,
-    EarlyStoppingCallback,
     EvalPrediction,
-    Trainer,
     set_seed,
 )
 
 from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.finetuning import (
-    LayersCollator,
     add_options,
-    compute_layers,
-    layers_pay,
     load_task_model,
     model_fields,
-    training_arguments,
+    parse_options,
+    predict,
+    read_splits,
+    source_of,
+    train,
     write_card,
 )
 from elmo_hf.labelled import LabelledText, load_labelled, read_labelled
@@ -60,47 +60,25 @@ def parse_arguments() -> argparse.Namespace:
         description="Fine-tune ELMo to classify sentences or pairs.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    data = parser.add_argument_group("data")
-    data.add_argument("train", nargs="?", help="JSON Lines, CSV or TSV; may be .gz")
-    data.add_argument("--dev", metavar="FILE", help="to evaluate on after each epoch, and to choose the best one by")
-    data.add_argument("--test", metavar="FILE", help="to evaluate on at the end")
-    data.add_argument("--dataset", metavar="NAME", help="a data set of the library datasets, in place of files")
-    data.add_argument("--dataset-config", metavar="NAME", help="which of its configurations")
-    data.add_argument("--splits", nargs="+", default=["train", "validation", "test"], help="train, dev and test of it")
+    data = add_options(parser, ElmoForSequenceClassification, formats="JSON Lines, CSV or TSV")
     data.add_argument("--text-column", metavar="NAME", help="the sentence, or the first one of a pair")
     data.add_argument("--pair-column", metavar="NAME", help="the second one")
     data.add_argument("--label-column", metavar="NAME", help="label, labels or gold_label if not given")
     data.add_argument(
         "--problem", choices=tuple(PROBLEMS), help="as the labels of the training data look if not given"
     )
-    data.add_argument("--labels", nargs="+", default=[], metavar="LABEL", help="that the training data has not")
     data.add_argument("--max-words", type=int, default=400, help="cut longer texts")
-    add_options(parser, ElmoForSequenceClassification)
-    options = parser.parse_args()
-    if (options.train is None) == (options.dataset is None):
-        parser.error("give a file to train on, or --dataset")
-    if options.max_words < 3:
-        parser.error("--max-words is to be 3 or more")
-    if options.patience is not None and options.dataset is None and options.dev is None:
-        parser.error("--patience needs --dev")
-    return options
+    return parse_options(parser)
 
 
-def read_splits(options: argparse.Namespace) -> Splits:
+def read_texts(options: argparse.Namespace) -> Splits:
     """Read all texts.
 
     Raises:
         ElmoError: If some are pairs and some are not.
     """
     columns = {"text": options.text_column, "pair": options.pair_column, "label": options.label_column}
-    if options.dataset is None:
-        files = {"train": options.train, "dev": options.dev, "test": options.test}
-        splits = {name: read_labelled(file, **columns) for name, file in files.items() if file is not None}
-    else:
-        splits = {
-            name: load_labelled(options.dataset, split, config=options.dataset_config, **columns)
-            for name, split in zip(("train", "dev", "test"), options.splits, strict=False)
-        }
+    splits = read_splits(options, partial(read_labelled, **columns), partial(load_labelled, **columns))
     pairs = {name: part[0].pair is not None for name, part in splits.items()}
     if len(set(pairs.values())) > 1:
         shown = ", ".join(f"{name}: {'pairs' if pair else 'single texts'}" for name, pair in pairs.items())
@@ -224,7 +202,7 @@ def main() -> None:
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     set_seed(options.seed)
-    splits = read_splits(options)
+    splits = read_texts(options)
     problem = options.problem or problem_of(splits["train"])
     pairs = splits["train"][0].pair is not None
     model, tokenizer = load_task_model(
@@ -241,38 +219,23 @@ def main() -> None:
             "not read: choose another --head, or name the columns."
         )
     numbers: Any = model.config.label2id
-    source = {"train": options.train, "dev": options.dev, "test": options.test}
-    rows = {
-        name: encode(
-            part, tokenizer, numbers, problem, source[name] or f"{options.dataset}, {name}", options.max_words
-        )
-        for name, part in splits.items()
-    }
-    arguments = training_arguments(options, PROBLEMS[problem][1], evaluate="dev" in splits)
-    once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
-    if once:
-        rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
-    data: Any = rows
-    trainer = Trainer(
+    trainer, rows = train(
+        options,
         model,
-        arguments,
-        data_collator=LayersCollator(DataCollatorWithPadding(tokenizer)),
-        train_dataset=data["train"],
-        eval_dataset=data.get("dev"),
-        processing_class=tokenizer,
+        tokenizer,
+        {
+            name: encode(part, tokenizer, numbers, problem, source_of(options, name), options.max_words)
+            for name, part in splits.items()
+        },
+        DataCollatorWithPadding(tokenizer),
+        PROBLEMS[problem][1],
         compute_metrics=make_metrics(problem),
-        callbacks=[EarlyStoppingCallback(options.patience)] if options.patience else [],
     )
-    result = trainer.train(resume_from_checkpoint=options.resume or None)
-    trainer.save_model()
-    trainer.save_metrics("train", result.metrics)
     scores: dict[str, dict[str, float]] = {}
-    for split in [name for name in data if name != "train"]:
-        metrics = trainer.evaluate(data[split], metric_key_prefix=split)
-        trainer.log_metrics(split, metrics)
-        trainer.save_metrics(split, metrics)
-        kinds = ("accuracy", "macro_f1", "f1", "pearson", "spearman", "mse")
-        scores[split] = {kind: metrics[f"{split}_{kind}"] for kind in kinds if f"{split}_{kind}" in metrics}
+    kinds = ("accuracy", "macro_f1", "f1", "pearson", "spearman", "mse")
+    for split in [name for name in rows if name != "train"]:
+        _, metrics = predict(trainer, rows[split], split)
+        scores[split] = {kind: metrics[kind] for kind in kinds if kind in metrics}
     if trainer.is_world_process_zero():
         write_card(
             options.output,

@@ -13,6 +13,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from seqeval.metrics import accuracy_score, classification_report
 from seqeval.scheme import BILOU, IOB2, IOBES
 from transformers import (
     DataCollatorForTokenClassification,
-    EarlyStoppingCallback,
     EvalPrediction,
     Trainer,
     set_seed,
@@ -29,13 +29,14 @@ from transformers import (
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.finetuning import (
-    LayersCollator,
     add_options,
-    compute_layers,
-    layers_pay,
     load_task_model,
     model_fields,
-    training_arguments,
+    parse_options,
+    predict,
+    read_splits,
+    source_of,
+    train,
     write_card,
 )
 from elmo_hf.labelled import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
@@ -52,41 +53,22 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Fine-tune ELMo to tag words.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    data = parser.add_argument_group("data")
-    data.add_argument("train", nargs="?", help="words and tags in columns, apart by TAB or spaces; may be .gz")
-    data.add_argument("--dev", metavar="FILE", help="to evaluate on after each epoch, and to choose the best one by")
-    data.add_argument("--test", metavar="FILE", help="to evaluate on at the end; predictions go to test.conll in DIR")
+    data = add_options(parser, ElmoForTokenClassification, formats="words and tags in columns, apart by TAB or spaces")
     data.add_argument("--word-column", type=int, default=0, help="the first is 0, the last -1")
     data.add_argument("--tag-column", type=int, default=-1, help="the first is 0, the last -1")
-    data.add_argument("--dataset", metavar="NAME", help="a data set of the library datasets, in place of files")
-    data.add_argument("--dataset-config", metavar="NAME", help="which of its configurations")
-    data.add_argument("--splits", nargs="+", default=["train", "validation", "test"], help="train, dev and test of it")
     data.add_argument("--columns", nargs=2, default=(None, None), metavar=("WORDS", "TAGS"), help="of the data set")
-    data.add_argument("--labels", nargs="+", default=[], metavar="TAG", help="tags that the training data has not")
     data.add_argument("--max-words", type=int, default=400, help="cut longer sentences in pieces, between names")
-    add_options(parser, ElmoForTokenClassification)
-    options = parser.parse_args()
-    if (options.train is None) == (options.dataset is None):
-        parser.error("give a file to train on, or --dataset")
-    if options.max_words < 1:
-        parser.error("--max-words is to be 1 or more")
-    if options.patience is not None and options.dataset is None and options.dev is None:
-        parser.error("--patience needs --dev")
-    return options
+    return parse_options(parser)
 
 
-def read_splits(options: argparse.Namespace) -> Splits:
+def read_sentences(options: argparse.Namespace) -> Splits:
     """Read all sentences, in IOB2 if they are in IOB1."""
-    if options.dataset is None:
-        files = {"train": options.train, "dev": options.dev, "test": options.test}
-        columns = {"word_column": options.word_column, "tag_column": options.tag_column}
-        splits = {name: read_tagged(file, **columns) for name, file in files.items() if file is not None}
-    else:
-        words, tags = options.columns
-        splits = {
-            name: load_tagged(options.dataset, split, config=options.dataset_config, words=words, tags=tags)
-            for name, split in zip(("train", "dev", "test"), options.splits, strict=False)
-        }
+    words, tags = options.columns
+    splits = read_splits(
+        options,
+        partial(read_tagged, word_column=options.word_column, tag_column=options.tag_column),
+        partial(load_tagged, words=words, tags=tags),
+    )
     if tag_scheme({tag for sentences in splits.values() for _, tags in sentences for tag in tags}) != "IOB2":
         return splits
     changed = {name: [TaggedSentence(words, to_iob2(tags)) for words, tags in part] for name, part in splits.items()}
@@ -183,18 +165,9 @@ def evaluate(
     """
     scores: dict[str, dict[str, float]] = {}
     report, scheme = "", tag_scheme(names.values())
-    # or they would come back in the order of their length
-    trainer.args.train_sampling_strategy = "random"
     for split in [name for name in rows if name != "train"]:
-        output = trainer.predict(rows[split], metric_key_prefix=split)
-        metrics = output.metrics or {}
-        trainer.log_metrics(split, metrics)
-        trainer.save_metrics(split, metrics)
-        scores[split] = {
-            metric: metrics[f"{split}_{metric}"]
-            for metric in ("f1", "precision", "recall", "accuracy")
-            if f"{split}_{metric}" in metrics
-        }
+        output, metrics = predict(trainer, rows[split], split)
+        scores[split] = {name: metrics[name] for name in ("f1", "precision", "recall", "accuracy") if name in metrics}
         found, wanted = (tags_of(part, output.label_ids, names) for part in (output.predictions, output.label_ids))
         if scheme is not None:
             report = report_of(wanted, found, scheme)
@@ -215,7 +188,7 @@ def main() -> None:
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     set_seed(options.seed)
-    splits = read_splits(options)
+    splits = read_sentences(options)
     model, tokenizer = load_task_model(
         ElmoForTokenClassification,
         options.model,
@@ -224,31 +197,20 @@ def main() -> None:
     )
     names: Any = model.config.id2label
     numbers: Any = model.config.label2id
-    best = "accuracy" if tag_scheme(names.values()) is None else "f1"
-    arguments = training_arguments(options, best, evaluate="dev" in splits)
-    source = {"train": options.train, "dev": options.dev, "test": options.test}
-    rows = {
-        name: encode(part, tokenizer, numbers, source[name] or f"{options.dataset}, {name}")
-        for name, part in cut(splits, options.max_words).items()
-    }
-    once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
-    if once:
-        rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
-    trainer = Trainer(
+    trainer, rows = train(
+        options,
         model,
-        arguments,
-        data_collator=LayersCollator(DataCollatorForTokenClassification(tokenizer)),
-        train_dataset=rows["train"],
-        eval_dataset=rows.get("dev"),
-        processing_class=tokenizer,
+        tokenizer,
+        {
+            name: encode(part, tokenizer, numbers, source_of(options, name))
+            for name, part in cut(splits, options.max_words).items()
+        },
+        DataCollatorForTokenClassification(tokenizer),
+        "accuracy" if tag_scheme(names.values()) is None else "f1",
         compute_metrics=make_metrics(names),
         # scores of all labels of all words would fill the memory
         preprocess_logits_for_metrics=lambda logits, _: logits.argmax(dim=-1),
-        callbacks=[EarlyStoppingCallback(options.patience)] if options.patience else [],
     )
-    result = trainer.train(resume_from_checkpoint=options.resume or None)
-    trainer.save_model()
-    trainer.save_metrics("train", result.metrics)
     scores, report = evaluate(trainer, splits, rows, names, options.output)
     if trainer.is_world_process_zero():
         data = options.dataset or Path(options.train).name

@@ -132,7 +132,7 @@ def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
 
 def test_options_reach_the_model_and_the_trainer(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
-    add_options(parser, ElmoForTokenClassification)
+    add_options(parser, ElmoForTokenClassification, formats="columns")
     options = parser.parse_args(
         ["--output", str(tmp_path), "--head=bilstm-crf", "--mix-at=both", "--dropout=0.25", "--unfreeze", "--epochs=3"]
     )

@@ -210,7 +210,7 @@ def test_needs_data(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["--dataset=x"], "give a file to train on, or --dataset"),
         (["--patience=1"], "--patience needs --dev"),
-        (["--max-words=0"], "--max-words is to be 1 or more"),
+        (["--max-words=0"], "--max-words is to be 3 or more"),
     ):
         with pytest.raises(SystemExit):
             run(*arguments)
