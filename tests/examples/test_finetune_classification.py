@@ -1,6 +1,5 @@
 """`examples/finetune_classification.py` trains for each kind of label, scores, and refuses what it cannot do."""
 
-import importlib.util
 import json
 import re
 import runpy
@@ -25,14 +24,6 @@ SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_classifica
 TEXTS = ["the king is here", "the queen is not", "no", "yes"]
 
 Run = Callable[..., None]
-
-
-@pytest.fixture
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("finetune_classification", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

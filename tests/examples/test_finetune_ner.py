@@ -1,6 +1,5 @@
 """`examples/finetune_ner.py` trains, scores, goes on, and refuses what it cannot do."""
 
-import importlib.util
 import json
 import re
 import runpy
@@ -37,14 +36,6 @@ def columns(sentences: list[tuple[str, str]]) -> str:
         "".join(f"{word}\t{tag}\n" for word, tag in zip(words.split(), tags.split(), strict=True))
         for words, tags in sentences
     )
-
-
-@pytest.fixture
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("finetune_ner", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`examples/pretrain.py` trains, goes on, and refuses what it cannot do."""
 
 import gzip
-import importlib.util
 import json
 import math
 import os
@@ -36,14 +35,6 @@ SMALL = [
 ]
 
 Run = Callable[..., None]
-
-
-@pytest.fixture
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pretrain", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

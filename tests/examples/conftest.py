@@ -1,0 +1,16 @@
+"""What the tests of the scripts share."""
+
+import importlib.util
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def script(request: pytest.FixtureRequest) -> ModuleType:
+    """Import the script that a module of tests calls `SCRIPT`."""
+    path = request.module.SCRIPT
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
