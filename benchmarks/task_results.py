@@ -12,7 +12,6 @@ percent.
 
 import argparse
 import copy
-import json
 import random
 import statistics
 import time
@@ -27,7 +26,7 @@ from torch import nn
 from transformers.utils import logging
 
 from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
-from elmo_hf.corpus import read_lines
+from elmo_hf.labelled import read_labelled, read_tagged
 
 
 BATCH_SIZE = 32
@@ -44,24 +43,12 @@ class Example(NamedTuple):
 
 def read(path: str) -> list[Example]:
     """Read a file of columns or of JSON lines."""
-    lines = list(read_lines(path))
-    if lines[0].startswith("{"):
-        records = [json.loads(line) for line in lines if line]
-        return [
-            Example(
-                [row["tokens"]] if "tokens" in row else [row[side].split() for side in ("premise", "hypothesis")],
-                [str(row["label"])],
-            )
-            for row in records
-        ]
-    examples, rows = [], []
-    for line in [*lines, ""]:
-        if line.strip():
-            rows.append(line.split())
-        elif rows:
-            examples.append(Example([[row[0] for row in rows]], [row[-1] for row in rows]))
-            rows = []
-    return examples
+    if ".json" not in Path(path).name:
+        return [Example([words], tags) for words, tags in read_tagged(path)]
+    return [
+        Example([side if isinstance(side, list) else side.split() for side in sides if side is not None], [str(label)])
+        for *sides, label in read_labelled(path)
+    ]
 
 
 class WordEmbeddings(nn.Module):
