@@ -1,0 +1,94 @@
+"""peft, as it is: LoRA in the linear layers and convolutions of a tagger, saved, loaded, and merged."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from clients.annotated import ANNOTATED, NAMES
+from transformers import AutoModelForTokenClassification
+
+from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoTokenizer
+
+
+# peft asks for it by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+
+peft = pytest.importorskip("peft")
+
+# the names of nn.Linear and nn.Conv1d in the biLM; the recurrent matrices are parameters, which peft leaves alone
+TARGETS = r"elmo\..*\.(convolutions\.\d+|transform|gate|projection|input_projections\.\d+)"
+
+
+def new_tagger() -> ElmoForTokenClassification:
+    torch.manual_seed(0)
+    return AutoModelForTokenClassification.from_pretrained(ELMO_TINY_EN, id2label=dict(enumerate(NAMES)))
+
+
+@pytest.fixture(scope="module")
+def batch(tokenizer: ElmoTokenizer) -> dict[str, torch.Tensor]:
+    encoded = tokenizer(
+        [part.words for part in ANNOTATED], is_split_into_words=True, padding=True, return_tensors="pt"
+    )
+    labels = torch.full_like(encoded["input_ids"], -100)
+    for row, part in enumerate(ANNOTATED):
+        labels[row, 1 : len(part.tags) + 1] = torch.tensor([NAMES.index(tag) for tag in part.tags])
+    return {**encoded, "labels": labels}
+
+
+@pytest.fixture(scope="module")
+def trained(batch: dict[str, torch.Tensor]) -> Any:
+    config = peft.LoraConfig(
+        task_type="TOKEN_CLS", r=4, target_modules=TARGETS, modules_to_save=["classifier", "scalar_mix"]
+    )
+    model = peft.get_peft_model(new_tagger(), config).train()
+    optimizer = torch.optim.SGD([part for part in model.parameters() if part.requires_grad], lr=0.1)
+    for _ in range(2):
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model.eval()
+
+
+def logits(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    with torch.no_grad():
+        return model(**batch).logits
+
+
+def test_every_linear_layer_and_convolution_of_the_bilm_is_a_target(trained: Any) -> None:
+    adapted = {name for name, module in trained.base_model.model.named_modules() if hasattr(module, "lora_A")}
+    kinds = (torch.nn.Linear, torch.nn.Conv1d)
+    expected = {name for name, module in new_tagger().elmo.named_modules() if isinstance(module, kinds)}
+
+    assert adapted == {f"elmo.{name}" for name in expected}
+
+
+def test_all_of_the_adapter_is_trained_and_nothing_else(trained: Any) -> None:
+    before, after = new_tagger().state_dict(), trained.base_model.model.state_dict()
+
+    # in the first step only B moves, as it is zero; in the second, A too
+    fresh = peft.get_peft_model(new_tagger(), trained.peft_config["default"]).base_model.model.state_dict()
+    assert not [name for name in fresh if "lora_B" in name and torch.equal(fresh[name], after[name])]
+    kept = {name.replace(".base_layer", ""): part for name, part in after.items() if "lora" not in name}
+    assert all(torch.equal(part, kept[name]) for name, part in before.items() if name in kept)
+
+
+def test_a_saved_adapter_gives_the_same(trained: Any, batch: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    trained.save_pretrained(tmp_path / "adapter")
+
+    again = peft.PeftModel.from_pretrained(new_tagger(), tmp_path / "adapter").eval()
+
+    assert (tmp_path / "adapter" / "adapter_model.safetensors").stat().st_size < 1e6
+    assert not torch.allclose(logits(trained, batch), logits(new_tagger().eval(), batch), atol=1e-3)
+    torch.testing.assert_close(logits(again, batch), logits(trained, batch), rtol=0, atol=1e-6)
+
+
+def test_a_merged_model_is_an_elmo_again(trained: Any, batch: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    trained.save_pretrained(tmp_path / "adapter")
+    merged = peft.PeftModel.from_pretrained(new_tagger(), tmp_path / "adapter").merge_and_unload()
+    merged.save_pretrained(tmp_path / "merged")
+
+    again = AutoModelForTokenClassification.from_pretrained(tmp_path / "merged").eval()
+
+    assert merged.state_dict().keys() == new_tagger().state_dict().keys()
+    torch.testing.assert_close(logits(again, batch), logits(trained, batch), rtol=0, atol=1e-5)
