@@ -24,14 +24,18 @@ def neighbours(labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
 
     Padding, where `words` is false, is passed over.
     """
-    targets = labels.new_full((2, *labels.shape), -100)
-    # [N], [N]
-    sentence, place = words.nonzero(as_tuple=True)
-    together = sentence[1:] == sentence[:-1]
-    sentence, earlier, later = sentence[1:][together], place[:-1][together], place[1:][together]
-    targets[0, sentence, earlier] = labels[sentence, later]
-    targets[1, sentence, later] = labels[sentence, earlier]
-    return targets
+    length = labels.shape[1]
+    places = torch.arange(length, device=words.device)
+    # [B, T]: the places of the words, one after the other, and behind them those of padding
+    order = torch.where(words, places, places + length).argsort(dim=1)
+    # [B, T]: how many words come before each
+    rank = words.long().cumsum(dim=1) - 1
+    targets = []
+    for wanted in (rank + 1, rank - 1):
+        there = words & (wanted >= 0) & (wanted < words.long().sum(dim=1, keepdim=True))
+        neighbour = labels.gather(1, order.gather(1, wanted.clamp(0, length - 1)))
+        targets.append(neighbour.masked_fill(~there, -100))
+    return torch.stack(targets)
 
 
 def find_sentences(

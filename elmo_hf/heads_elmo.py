@@ -53,13 +53,13 @@ class ElmoTaskLstm(nn.Module):
         rows = vectors.flatten(0, 1)
         # [2, N + spare, 4 * C]
         inputs = torch.stack([project(rows[packing.words[way]]) for way, project in enumerate(self.input_projections)])
-        start = inputs.new_zeros(2, len(words), self.recurrent_weight.shape[1])
+        start = inputs.new_zeros(2, words.shape[0], self.recurrent_weight.shape[1])
         weights = LstmWeights(self.recurrent_weight, None, None, None)
         # [2, N, C]
         outputs, _ = recurrence(inputs, packing.steps, (start, start), weights)
         ways = torch.arange(2, device=outputs.device)[:, None]
         places = packing.words[:, : outputs.shape[1]]
-        result = outputs.new_zeros(len(rows), 2, outputs.shape[2]).index_put((places, ways), outputs)
+        result = outputs.new_zeros(rows.shape[0], 2, outputs.shape[2]).index_put((places, ways), outputs)
         return result.reshape(*words.shape, -1)
 
 

@@ -46,7 +46,7 @@ from .outputs_elmo import (
     ElmoTokenClassifierOutput,
     LayerState,
 )
-from .recurrence_elmo import LstmWeights, Packing, pack_words, recurrence
+from .recurrence_elmo import LstmWeights, Packing, is_exporting, pack_words, recurrence
 from .softmax_elmo import ElmoSoftmax, log_uniform
 from .token_layer_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
 
@@ -328,15 +328,12 @@ class ElmoModel(ElmoPreTrainedModel):
             ValueError: If the ids that the model reads are absent or of another width, or `state` is of another size.
         """
         ids, mask = self.read_ids(input_ids, char_ids, attention_mask)
-        starts = self.check_state(state, len(mask))
+        starts = self.check_state(state, mask.shape[0])
         # [B, ways, T]: one row of words for both directions, or one for each
         places = mask[:, None].expand(ids.shape[:3])
-        # [N], or [2 * N]
-        words = places.flatten().nonzero().squeeze(1)
-        encoded = self.token_encoder(ids.flatten(0, 2)[words])
-        token_layer = encoded.new_zeros(places.numel(), encoded.shape[1]).index_copy(0, words, encoded)
+        token_layer = self.token_encoder(ids.flatten(0, 2), places.flatten())
         # [B, T, 2, P] -> [B, T, H]
-        halves = token_layer.reshape(*places.shape, encoded.shape[1]).transpose(1, 2)
+        halves = token_layer.reshape(*places.shape, token_layer.shape[1]).transpose(1, 2)
         hidden_states = halves.expand(-1, -1, 2, -1).reshape(*mask.shape, self.config.hidden_size)
         layers, states = [hidden_states], []
         packing = pack_words(mask)
@@ -408,7 +405,7 @@ class ElmoModel(ElmoPreTrainedModel):
             columns = [column[:, None] for column in columns]
         if attention_mask is not None:
             masks.append(attention_mask != 0)
-        if len({mask.shape for mask in masks}) > 1 or masks[0].ndim != 2:
+        if any(mask.shape != masks[0].shape for mask in masks) or masks[0].ndim != 2:
             raise ValueError(f"The inputs differ in sentences and words: {[tuple(mask.shape) for mask in masks]}.")
         return torch.cat(columns, dim=3), torch.stack(masks).all(dim=0)
 
@@ -609,7 +606,7 @@ class ElmoForMaskedLM(ElmoLanguageModel):
         scores = []
         for half, place in zip(states, (left, right), strict=True):
             # [B, T, P]
-            context = half.take_along_dim(place.clamp(min=0)[:, :, None], dim=1)
+            context = half.gather(1, place.clamp(min=0)[:, :, None].expand(half.shape))
             log_probabilities = self.softmax(context).log_softmax(dim=2)
             # without a neighbour every word is as likely as any other
             scores.append(log_probabilities.masked_fill((place < 0)[:, :, None], 0))
@@ -876,7 +873,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         num_items = kwargs.pop("num_items_in_batch", None)
         sentence, words = self.find_words(input_ids, char_ids, attention_mask, bilm_layers)
         count = 2 if self.head.pairs else 1
-        if (sentence.amax(dim=1) != count).any():
+        if not is_exporting() and (sentence.amax(dim=1) != count).any():
             wanted = "pairs of sentences" if self.head.pairs else "single sentences"
             raise ValueError(
                 f"This model reads {wanted}, with its head {self.config.head or 'mean'!r}, and there are others: "

@@ -13,6 +13,8 @@
 # limitations under the License.
 """The recurrence of the biLSTM: a reference that reads like the equations, and a fast one that gives the same numbers.
 
+A third one is for `torch.export` alone: no step of it depends on what the batch holds.
+
 Shape notation: `B` sentences, `T` words, `N` words of the batch without padding, `P` width of one direction's output,
 `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its first word, 1 from its last.
 """
@@ -31,9 +33,12 @@ from torch.autograd.function import once_differentiable
 FEWEST_ROWS = 16
 FEWEST_ROWS_IN_STEP = 4
 
+# torch 2.6 cannot tell, and cannot export the loop over the words either
+is_exporting = getattr(torch.compiler, "is_exporting", bool)
+
 
 class Packing(NamedTuple):
-    """Where the words of a batch are, so that a step touches real words only.
+    """Where the words of a batch are, so that a step touches real words only; in an export, all places.
 
     Packed words are in order of time, and within one time in order of descending sentence length. What is at time `t`
     is the sentence's word `t` for direction 0, and its word `t` from the end for direction 1.
@@ -42,12 +47,13 @@ class Packing(NamedTuple):
         sentences: `[B]`, the sentences from the longest to the shortest.
         words: `[2, N + spare]`, the position `sentence * T + word` of each packed word, the first one repeated at the
             end so that a step never finds too few rows.
-        steps: How many sentences are still running at each time.
+        steps: How many sentences are still running at each time. In an export, `[T, 2, B]` in place of it: whether the
+            place that a direction comes to holds a word.
     """
 
     sentences: torch.Tensor
     words: torch.Tensor
-    steps: list[int]
+    steps: list[int] | torch.Tensor
 
 
 class LstmWeights(NamedTuple):
@@ -65,6 +71,8 @@ def pack_words(mask: torch.Tensor) -> Packing:
     Args:
         mask: `[B, T]`, true at words.
     """
+    if is_exporting():
+        return all_places(mask)
     batch_size = mask.shape[0]
     # [B]
     lengths = mask.sum(dim=1)
@@ -85,15 +93,28 @@ def pack_words(mask: torch.Tensor) -> Packing:
     return Packing(sentences, words, [count for count in running.sum(dim=0).tolist() if count])
 
 
+def all_places(mask: torch.Tensor) -> Packing:
+    """Take all places of a batch `[B, T]`, padding too, in the order in which the directions come to them."""
+    # [2, B, T]
+    places = torch.arange(mask.numel(), device=mask.device).reshape(mask.shape)
+    places = torch.stack([places, places.flip(1)])
+    found = torch.stack([mask, mask.flip(1)])
+    sentences = torch.arange(mask.shape[0], device=mask.device)
+    return Packing(sentences, places.transpose(1, 2).flatten(1), found.permute(2, 0, 1))
+
+
 def fill_up(rows: torch.Tensor) -> torch.Tensor:
     """Repeat the first of `n` rows until there are `FEWEST_ROWS`; no rows stay none."""
-    if not 0 < len(rows) < FEWEST_ROWS:
+    if is_exporting() or not 0 < len(rows) < FEWEST_ROWS:
         return rows
     return torch.cat([rows, rows[:1].expand(FEWEST_ROWS - len(rows), *rows.shape[1:])])
 
 
 def recurrence(
-    inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
+    inputs: torch.Tensor,
+    steps: list[int] | torch.Tensor,
+    state: tuple[torch.Tensor, torch.Tensor],
+    weights: LstmWeights,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Run both directions of a layer over packed words.
 
@@ -101,7 +122,7 @@ def recurrence(
 
     Args:
         inputs: `[2, N + spare, 4 * C]`, the input's share of the gates i, f, g, o, with the bias.
-        steps: The number of running sentences at each time, as in `Packing`.
+        steps: The number of running sentences at each time, or the places of words, as in `Packing`.
         state: `[2, B, P]` and `[2, B, C]`, the hidden and cell state to start from, longest sentence first.
         weights: The weights of the step.
 
@@ -111,6 +132,8 @@ def recurrence(
     Raises:
         ValueError: If the environment names no recurrence.
     """
+    if isinstance(steps, torch.Tensor):
+        return scanned_recurrence(inputs, steps, state, weights)
     name = os.environ.get("ELMO_HF_RECURRENCE", "packed")
     if name not in RECURRENCES:
         raise ValueError(f"ELMO_HF_RECURRENCE is {name!r}; it can be one of {', '.join(sorted(RECURRENCES))}.")
@@ -139,6 +162,38 @@ def reference_recurrence(
                 outputs[direction, start + sentence] = hidden
             last_hidden[direction, sentence], last_cell[direction, sentence] = hidden, cell
     return outputs, (last_hidden, last_cell)
+
+
+def scanned_recurrence(
+    inputs: torch.Tensor, words: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Come to all places, padding too, and stay as it was at padding; arguments and result as in `recurrence`.
+
+    The loop is one operation of the exported program, so that it has as many steps as a batch has words.
+    """
+    # not public yet, and only exports need it
+    from torch._higher_order_ops.scan import scan
+
+    def step(
+        state: tuple[torch.Tensor, torch.Tensor], place: tuple[torch.Tensor, torch.Tensor]
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+        (hidden, cell), (share, is_word) = state, place
+        i, f, g, o = torch.baddbmm(share, hidden, weights.recurrent).chunk(4, dim=2)
+        # [2, B, C]
+        next_cell = clip(f.sigmoid() * cell + i.sigmoid() * g.tanh(), weights.cell_clip)
+        # [2, B, P]
+        next_hidden = o.sigmoid() * next_cell.tanh()
+        if weights.output is not None:
+            next_hidden = clip(torch.bmm(next_hidden, weights.output), weights.projection_clip)
+        ended = torch.where(is_word, next_hidden, hidden), torch.where(is_word, next_cell, cell)
+        return ended, next_hidden * is_word
+
+    length, _, batch_size = words.shape
+    # [T, 2, B, 4 * C]
+    shares = inputs.reshape(2, length, batch_size, inputs.shape[2]).transpose(0, 1)
+    state, outputs = scan(step, state, (shares, words[..., None]))
+    # [T, 2, B, P] -> [2, T * B, P]
+    return outputs.transpose(0, 1).reshape(2, length * batch_size, outputs.shape[3]), state
 
 
 def packed_recurrence(
@@ -302,4 +357,4 @@ def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:
 
 RECURRENCES = {"packed": packed_recurrence, "reference": reference_recurrence}
 
-__all__ = ["LstmWeights", "Packing", "fill_up", "pack_words", "recurrence"]
+__all__ = ["LstmWeights", "Packing", "fill_up", "is_exporting", "pack_words", "recurrence"]

@@ -22,7 +22,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 
 from .configuration_elmo import ElmoConfig
-from .recurrence_elmo import fill_up
+from .recurrence_elmo import fill_up, is_exporting
 
 
 # words convolved at once: enough to keep a core busy, few enough to stay in its cache
@@ -78,11 +78,28 @@ class ElmoTokenEncoder(nn.Module):
         if config.always_project or width != config.hidden_size // 2:
             self.projection = nn.Linear(width, config.hidden_size // 2)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Encode words, `[N, K]`, as `[N, P]`, each distinct one once. A word's own id comes before its characters."""
+    def forward(self, ids: torch.Tensor, is_word: torch.Tensor) -> torch.Tensor:
+        """Encode the words of a batch, each distinct one once.
+
+        Args:
+            ids: `[M, K]`, the ids of all places; a word's own id comes before its characters.
+            is_word: `[M]`, false at padding.
+
+        Returns:
+            `[M, P]`, zero at padding.
+        """
+        if is_exporting():
+            # how many words there are, and which are alike, is not known yet
+            return self.encode(ids).masked_fill(~is_word[:, None], 0)
+        # [N]
+        places = is_word.nonzero().squeeze(1)
         # [D, K], [N]
-        distinct, which = distinct_rows(ids)
-        distinct = fill_up(distinct)
+        distinct, which = distinct_rows(ids[places])
+        encoded = self.encode(fill_up(distinct))[which]
+        return encoded.new_zeros(len(ids), encoded.shape[1]).index_copy(0, places, encoded)
+
+    def encode(self, distinct: torch.Tensor) -> torch.Tensor:
+        """Encode words, `[D, K]`, as `[D, P]`."""
         features = []
         if self.word_embeddings is not None:
             features.append(look_up(self.word_embeddings, distinct[:, 0], "input_ids"))
@@ -94,10 +111,17 @@ class ElmoTokenEncoder(nn.Module):
         if self.projection is not None:
             # [D, P]
             encoded = self.projection(encoded)
-        return encoded[which]
+        return encoded
 
     def spell(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
-        """Encode the characters of `D` words, `[D, S]`, as features `[D, F]`, short words over few positions."""
+        """Encode the characters of `D` words, `[D, S]`, as features `[D, F]`."""
+        features = self.convolve(table, char_ids) if is_exporting() else self.convolve_short(table, char_ids)
+        for highway in self.highways:
+            features = highway(features)
+        return features
+
+    def convolve_short(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
+        """Do what `convolve` does, short words over few positions."""
         length = char_ids.shape[1]
         # A row ends in a run of one character. Windows inside the run are all alike: the first of them is enough.
         run_start = (torch.arange(1, length + 1, device=char_ids.device) * (char_ids != char_ids[:, -1:])).amax(dim=1)
@@ -111,10 +135,7 @@ class ElmoTokenEncoder(nn.Module):
             for words in group.split(WORDS_PER_CONVOLUTION)
         ] or [self.convolve(table, char_ids)]
         # [D, F], in the order of `char_ids` again
-        features = torch.cat(pieces)[order.argsort()]
-        for highway in self.highways:
-            features = highway(features)
-        return features
+        return torch.cat(pieces)[order.argsort()]
 
     def convolve(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
         """Convolve the characters of words, `[D, S]`, and keep each filter's maximum, `[D, F]`."""
@@ -127,7 +148,7 @@ class ElmoTokenEncoder(nn.Module):
 
 def look_up(table: nn.Embedding, ids: torch.Tensor, name: str) -> torch.Tensor:
     """Embed ids, and say which argument is wrong where the table has no such row."""
-    if ids.numel() and (ids.min() < 0 or ids.max() >= table.num_embeddings):
+    if not is_exporting() and ids.numel() and (ids.min() < 0 or ids.max() >= table.num_embeddings):
         raise ValueError(
             f"`{name}` goes from {int(ids.min())} to {int(ids.max())} but this model has ids 0 to "
             f"{table.num_embeddings - 1}: use the tokenizer saved with it."

@@ -6,6 +6,11 @@ from tiny_models import sentence, tiny_config, tiny_model
 from elmo_hf.token_layer_elmo import distinct_rows
 
 
+def all_of(rows: torch.Tensor) -> torch.Tensor:
+    """Say that each row is a word."""
+    return torch.ones(len(rows), dtype=torch.bool)
+
+
 def test_short_windows_and_distinct_words_change_nothing() -> None:
     encoder = tiny_model().token_encoder
     char_ids = sentence(12, tiny_config())["char_ids"][0]
@@ -19,7 +24,7 @@ def test_short_windows_and_distinct_words_change_nothing() -> None:
     for highway in encoder.highways:
         features = highway(features)
 
-    torch.testing.assert_close(encoder(char_ids), encoder.projection(features), atol=1e-6, rtol=0)
+    torch.testing.assert_close(encoder(char_ids, all_of(char_ids)), encoder.projection(features), atol=1e-6, rtol=0)
 
 
 def test_repeated_words_add_up_their_gradients() -> None:
@@ -29,9 +34,9 @@ def test_repeated_words_add_up_their_gradients() -> None:
     share = torch.arange(1.0, 7.0, dtype=torch.float64)[:, None]
 
     parameters = list(model.token_encoder.parameters())
-    together = torch.autograd.grad((model.token_encoder(twice) * share).sum(), parameters)
+    together = torch.autograd.grad((model.token_encoder(twice, all_of(twice)) * share).sum(), parameters)
     apart = [
-        torch.autograd.grad((model.token_encoder(word[None]) * weight).sum(), parameters)
+        torch.autograd.grad((model.token_encoder(word[None], all_of(word[None])) * weight).sum(), parameters)
         for word, weight in zip(twice, share, strict=True)
     ]
 
