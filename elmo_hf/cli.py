@@ -9,9 +9,10 @@ import traceback
 from collections.abc import Sequence
 
 from . import __version__
+from .cli_embed import add_embed
 from .cli_models import add_convert, add_export, add_inspect, add_verify
 from .cli_shared import printable
-from .cli_text import add_build_vocab, add_embed, add_perplexity
+from .cli_text import add_build_vocab, add_perplexity
 from .errors import ElmoError
 from .inspection import one_line
 

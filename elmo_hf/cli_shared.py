@@ -67,4 +67,11 @@ def width_of(text: str) -> int:
     )
 
 
-__all__ = ["Commands", "notes_held_back", "printable", "silence_libraries", "width_of"]
+def add_tokenized(parser: Any) -> None:
+    """Give a command, or a group of its options, the one that says that words are apart."""
+    parser.add_argument(
+        "--tokenized", action="store_true", help="the words are apart by white space already: do not split further"
+    )
+
+
+__all__ = ["Commands", "add_tokenized", "notes_held_back", "printable", "silence_libraries", "width_of"]

@@ -1,4 +1,4 @@
-"""The commands that read text: embed, build-vocab and perplexity."""
+"""The commands that read a corpus: build-vocab and perplexity."""
 
 import argparse
 import contextlib
@@ -8,25 +8,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .bundled import ELMO_TINY_EN, model_folder
-from .cli_shared import Commands, printable, silence_libraries, width_of
+from .bundled import model_folder
+from .cli_shared import Commands, add_tokenized, printable, silence_libraries
 from .corpus import (
     count_words,
     coverage,
     find_files,
     most_frequent,
-    read_lines,
     read_placed_sentences,
     read_sentences,
     write_vocabulary,
 )
 from .errors import ElmoError
 from .files import check_new_file
-from .inspection import read_config
 
 
 if TYPE_CHECKING:
-    from .embedding import Vectors
     from .perplexity import CorpusScore
 
 # columns of a table of vectors
@@ -41,111 +38,6 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="UTF-8 text, one sentence a line; as it is or compressed by gzip, bzip2 or xz; a folder or a pattern for "
         "several; - reads standard input",
     )
-
-
-def _add_tokenized(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tokenized", action="store_true", help="the words are apart by white space already: do not split further"
-    )
-
-
-def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf embed`."""
-    parser = commands.add_parser(
-        "embed",
-        parents=[shared],
-        help="get the vectors of words in sentences",
-        description="Compute a vector for each word of each sentence. Without --output, show them as a table.",
-        epilog='example: elmo-hf embed --text "The bank raised rates ."',
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--text", action="append", metavar="TEXT", help="a sentence; may be given more than once, for several"
-    )
-    source.add_argument(
-        "file", nargs="?", metavar="FILE", help="UTF-8 text, one sentence a line; - reads standard input"
-    )
-    parser.add_argument(
-        "--model",
-        default=ELMO_TINY_EN,
-        type=model_folder,
-        metavar="DIR",
-        help="a model folder; by default elmo-tiny-en, the small English one that comes with this package",
-    )
-    parser.add_argument(
-        "--layer",
-        default="mix",
-        metavar="LAYER",
-        help="mix: the weighted mean of all layers (the default); top: the last biLSTM layer; 0: the token layer, "
-        "1, 2, ...: a biLSTM layer; all: every layer",
-    )
-    _add_tokenized(parser)
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="new file for the vectors, .npz, .hdf5 (as AllenNLP's) or .safetensors: the array of line i is named "
-        "i, counted from 0, and is (words, width), or (layers, words, width) for all; an empty line has no words",
-    )
-    parser.set_defaults(run=_embed)
-
-
-def _embed(options: argparse.Namespace) -> int:
-    from .embedding import embed, load, open_vector_file, parse_layer
-
-    silence_libraries()
-    # refuse what can be refused before the model is loaded
-    layer = parse_layer(options.layer, read_config(options.model).num_hidden_layers)
-    lines = options.text if options.text is not None else read_lines(options.file)
-    model, tokenizer = load(options.model)
-    read: deque[tuple[str, list[str]]] = deque()
-
-    def sentences() -> Iterator[list[str]]:
-        for line in lines:
-            words = line.split() if options.tokenized else tokenizer.tokenize(line)
-            read.append((line, words))
-            yield words
-
-    vectors = ((*read.popleft(), array) for array in embed(model, tokenizer, sentences(), layer=layer))
-    if options.output is None:
-        for number, (line, words, array) in enumerate(vectors):
-            _print_vectors(number, line, words, array)
-        return 0
-    num_sentences = num_words = 0
-    with open_vector_file(options.output) as file:
-        for line, words, array in vectors:
-            file.add(line, array)
-            num_sentences += 1
-            num_words += len(words)
-    print(f"Wrote {num_sentences:,} sentences of {num_words:,} words to {options.output}.")
-    return 0
-
-
-def _print_vectors(number: int, line: str, words: list[str], vectors: "Vectors") -> None:
-    """Print one sentence's `[words, H]` or `[layers, words, H]` as a table, one row a word and layer."""
-    print(f"{chr(10) * bool(number)}# {number}: {printable(line)}")
-    if not words:
-        print("(no words)")
-        return
-    # [layers, words, H]
-    layers = vectors if vectors.ndim == 3 else vectors[None]
-    shown = min(SHOWN_DIMENSIONS, layers.shape[2])
-    more = " ..." if layers.shape[2] > shown else ""
-    texts = [printable(word) for word in words]
-    width = max(4, *(width_of(text) for text in texts))
-    layer_header = "  layer" if vectors.ndim == 3 else ""
-    print(f"word{' ' * (width - 4)}{layer_header}     norm" + "".join(f"{i:>9}" for i in range(shown)) + more)
-    for i, text in enumerate(texts):
-        for layer, vector in enumerate(layers[:, i]):
-            norm = float((vector.astype("float64") ** 2).sum() ** 0.5)
-            print(
-                (text if layer == 0 else " " * width_of(text))
-                + " " * (width - width_of(text))
-                + (f"  {layer:>5}" if layer_header else "")
-                + f"{norm:>9.3f}"
-                + "".join(f"{value:>9.4f}" for value in vector[:shown])
-                + more
-            )
 
 
 def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -200,7 +92,7 @@ def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "model", type=model_folder, metavar="MODEL", help="a model folder that has a softmax, or elmo-tiny-en"
     )
     _add_files(parser)
-    _add_tokenized(parser)
+    add_tokenized(parser)
     parser.add_argument(
         "--stateful", action="store_true", help="go on from sentence to sentence as in one stream, as bilm-tf does"
     )
@@ -270,4 +162,4 @@ def _print_parts(parts: Mapping[str, "CorpusScore"]) -> None:
         )
 
 
-__all__ = ["add_build_vocab", "add_embed", "add_perplexity"]
+__all__ = ["add_build_vocab", "add_perplexity"]

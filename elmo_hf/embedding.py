@@ -1,23 +1,25 @@
-"""From a corpus to vectors: batches by length, the original order, one array a sentence, and files of them."""
+"""From a corpus to vectors: batches by length, the original order, and files that an interrupted run goes on with."""
 
-import io
-import json
-import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import safe_open
+from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from . import __version__
 from .errors import ElmoError
-from .files import naming_errors, new_file
+from .files import naming_errors
+from .vector_files import DTYPES, check_output, write_vectors
+from .vector_parts import Line, Part, is_done, parts_folder, read_part, save_part, working_in
 
 
 Vectors = NDArray[np.float32]
@@ -27,13 +29,30 @@ Sentence = str | Sequence[str]
 # Batches are cut from this many sentences sorted by length: enough to make them even, few enough to hold in memory.
 WINDOW_IN_BATCHES = 16
 
+# vectors of a part of a corpus: what an interruption can lose, and what is held in memory
+PART_BYTES, PART_SENTENCES = 2**26, 4096
+
+# words of a batch, padding included, for each sentence that it may have: long sentences come in smaller batches
+WORDS_PER_SENTENCE = 128
+
+POOLS = ("none", "mean", "max")
+
+
+class Wanted(NamedTuple):
+    """What is to be computed: as in `embed_corpus`."""
+
+    layers: str | int
+    pool: str
+    dtype: str
+    batch_size: int
+
 
 def embed(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterable[Sentence],
     *,
-    layer: str | int = "mix",
+    layers: str | int = "mix",
     batch_size: int = 32,
 ) -> Iterator[Vectors]:
     """Compute the vectors of each sentence's words.
@@ -45,12 +64,12 @@ def embed(
         model: An ELMo in evaluation mode, on any device.
         tokenizer: The tokenizer that belongs to it.
         sentences: Each a text, for the tokenizer to split, or a list of words.
-        layer: `"mix"` (the weighted mean of all layers, `last_hidden_state`), `"top"`, the number of a layer (0 is the
-            token layer), or `"all"`.
+        layers: `"mix"` (the weighted mean of all layers, `last_hidden_state`), `"top"`, the number of a layer (0 is
+            the token layer), or `"all"`.
         batch_size: Sentences computed at once.
 
     Yields:
-        For each sentence, in the given order, `[words, H]` in float32, or `[L + 1, words, H]` with `layer="all"`.
+        For each sentence, in the given order, `[words, H]` in float32, or `[L + 1, words, H]` with `layers="all"`.
         The boundaries `<S>` and `</S>` are not among the words; a sentence without words gives an empty array.
 
     Raises:
@@ -60,7 +79,7 @@ def embed(
     """
     if isinstance(sentences, str):
         raise TypeError("`sentences` is one text: put it in a list.")
-    chosen = parse_layer(layer, model.config.num_hidden_layers)
+    chosen = parse_layer(layers, model.config.num_hidden_layers)
     if model.training:
         raise ValueError("The model is in training mode, where vectors may be random: call `model.eval()` first.")
     if batch_size < 1:
@@ -171,15 +190,20 @@ def _embed_window(
     window: Sequence[Sentence],
     layer: str | int,
     batch_size: int,
+    done: Callable[[int], object] = lambda _: None,
 ) -> list[Vectors]:
+    """Compute the vectors of some sentences, and tell `done` the words of each batch."""
     words = [tokenizer.tokenize(item) if isinstance(item, str) else list(item) for item in window]
     # the longest first: what does not fit into memory fails at once
     order = sorted(range(len(words)), key=lambda i: len(words[i]), reverse=True)
     results: dict[int, Vectors] = {}
-    for start in range(0, len(order), batch_size):
-        indices = order[start : start + batch_size]
+    while order:
+        longest = len(words[order[0]]) + 2
+        count = max(1, min(batch_size, batch_size * WORDS_PER_SENTENCE // longest))
+        indices, order = order[:count], order[count:]
         vectors = _embed_batch(model, tokenizer, [words[i] for i in indices], layer)
         results.update(zip(indices, vectors, strict=True))
+        done(sum(len(words[i]) for i in indices))
     return [results[i] for i in range(len(words))]
 
 
@@ -187,8 +211,16 @@ def _embed_window(
 def _embed_batch(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, words: list[list[str]], layer: str | int
 ) -> list[Vectors]:
-    batch = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt").to(model.device)
-    output = model.base_model(**batch, output_hidden_states=layer != "mix", use_cache=False)
+    try:
+        batch = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt").to(model.device)
+        output = model.base_model(**batch, output_hidden_states=layer != "mix", use_cache=False)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        raise ElmoError(
+            f"There is not enough memory for {len(words)} sentences of up to {max(map(len, words)):,} words: make the "
+            "batches smaller, or split long sentences."
+        ) from error
     if layer == "mix":
         # [B, T, H]
         vectors = output.last_hidden_state
@@ -204,163 +236,177 @@ def _embed_batch(
     return [np.ascontiguousarray(array.swapaxes(0, 1)) for array in inner] if layer == "all" else inner
 
 
-class VectorFile:
-    """A file of vectors that is being written; `open_vector_file` opens one."""
+def embed_corpus(
+    folder: str | Path,
+    sentences: Iterable[Sentence | Line],
+    output: str | Path,
+    *,
+    layers: str | int = "mix",
+    pool: str = "none",
+    dtype: str = "float32",
+    batch_size: int = 32,
+    device: str = "cpu",
+    resume: bool = False,
+    progress: bool = False,
+) -> tuple[int, int]:
+    """Write the vectors of a corpus of any size to a file, of which an interrupted run goes on.
 
-    def __init__(self, path: Path, writer: "_Writer") -> None:
-        self._path = path
-        self._writer = writer
-
-    def add(self, sentence: str, vectors: Vectors) -> None:
-        """Append the vectors of one sentence, under the next integer.
-
-        Raises:
-            ElmoError: If they cannot be written, as on a full disk.
-        """
-        with naming_errors(self._path):
-            self._writer.add(sentence, vectors)
-
-
-@contextmanager
-def open_vector_file(path: str | Path) -> Iterator[VectorFile]:
-    """Write a file of vectors: one array a sentence, under the keys `"0"`, `"1"`, ...
-
-    The file appears under its name when the block ends, and not at all if the block fails.
+    Finished parts are kept in a hidden folder beside the file, `.NAME.parts`, until the file is whole: for that long
+    it takes twice the space. A resumed run makes the same file, to the byte, as one without interruption.
 
     Args:
-        path: Its suffix chooses the format: `.npz`, `.safetensors` (which is held in memory until the end), or `.hdf5`
-            and `.h5`, laid out as by AllenNLP's `elmo` command, with the key of each sentence in `sentence_to_index`.
+        folder: A model folder, as `elmo-hf convert` makes it.
+        sentences: Each a text, for the tokenizer to split, a list of words, or a `Line`; when resumed, from the first
+            one again.
+        output: The new file. Its suffix is the format: `.npz`, `.hdf5`, `.safetensors`, `.parquet` or `.npy`
+            (docs/embedding.md).
+        layers: As for `embed`.
+        pool: `"none"` gives a vector for each word; `"mean"` and `"max"`, over the words without the boundaries, one
+            for each sentence, of zeros where it has no words.
+        dtype: Of the numbers in the file: `"float32"`, `"float16"`, or for `.safetensors` `"bfloat16"`.
+        batch_size: Sentences computed at once.
+        device: Where to compute, as torch calls it.
+        resume: Go on with what an interrupted run left, if there is anything.
+        progress: Show a bar.
+
+    Returns:
+        How many sentences were written, and their words.
 
     Raises:
-        ElmoError: If the suffix is not known, the file exists, it cannot be written, or a package is missing.
+        ElmoError: If the model cannot be loaded, the file exists or cannot be written, or what is left of an
+            interrupted run is not of this model, these options and these sentences, or not to be resumed.
     """
-    path = Path(path)
-    writer_class = _WRITERS.get(path.suffix)
-    if writer_class is None:
-        raise ElmoError(f"{path}: the name must end in one of {', '.join(_WRITERS)}.")
-    with new_file(path) as temporary:
-        with naming_errors(path):
-            writer = writer_class(temporary)
-        try:
-            yield VectorFile(path, writer)
-        except BaseException:
-            # what cannot be finished, as on a full disk, must not complain a second time
-            with suppress(OSError, RuntimeError, ValueError):
-                writer.close()
-            raise
-        with naming_errors(path):
-            writer.close()
+    folder, output = Path(folder), Path(output)
+    work = parts_folder(output)
+    # all is computed, and perhaps some of the files are in place already
+    whole = work / "whole"
+    if not (resume and whole.exists()):
+        check_output(output, dtype)
+    if pool not in POOLS:
+        raise ElmoError(f"There is no pool {pool!r}: choose {', '.join(POOLS)}.")
+    model, tokenizer = load(folder)
+    on_device(model, device)
+    wanted = Wanted(parse_layer(layers, model.config.num_hidden_layers), pool, dtype, batch_size)
+    about = {name: str(value) for name, value in wanted._asdict().items()} | identity_of(folder, model)
+    num_sentences = num_words = 0
+    files: list[Path] = []
+    with working_in(work, about, resume=resume), tqdm(unit=" words", unit_scale=True, disable=not progress) as bar:
+        lines = (line_of(sentence, tokenizer) for sentence in sentences)
+        for part in cut_parts(lines, shape_of(model, wanted).numel() * 4):
+            files.append(work / f"{len(files):08}.safetensors")
+            if not is_done(files[-1], part):
+                save_part(files[-1], compute_part(model, tokenizer, part, wanted, bar.update))
+            num_sentences += len(part)
+            num_words += sum(len(line.words) for line in part)
+        if not whole.exists():
+            with naming_errors(output), tempfile.TemporaryDirectory(dir=work) as temporary:
+                write_vectors(output, lambda: map(read_part, files), about, folder=Path(temporary))
+                Path(temporary).rename(whole)
+                # TemporaryDirectory removes the folder of that name
+                Path(temporary).mkdir()
+        with naming_errors(output):
+            # the file that was asked for comes last: when it is there, all are
+            for path in sorted(whole.iterdir(), key=lambda path: path.name == output.name):
+                path.replace(output.with_name(path.name))
+    return num_sentences, num_words
 
 
-class _Writer(Protocol):
-    def add(self, sentence: str, vectors: Vectors) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _NpzWriter:
-    """One `.npy` after the other into a zip, so that nothing is held in memory as `np.savez` does."""
-
-    def __init__(self, path: Path) -> None:
-        self._archive = zipfile.ZipFile(path, "w")
-        self._count = 0
-
-    def add(self, sentence: str, vectors: Vectors) -> None:  # noqa: ARG002 - the protocol's
-        with self._archive.open(f"{self._count}.npy", "w", force_zip64=True) as file:
-            np.lib.format.write_array(file, vectors, allow_pickle=False)
-        self._count += 1
-
-    def close(self) -> None:
-        self._archive.close()
+def identity_of(folder: Path, model: PreTrainedModel) -> dict[str, str]:
+    """Tell what, beside the options, vectors are computed by: all of it can change their last digits."""
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.json")]):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return {
+        "model": folder.resolve().name,
+        "model_sha256": digest.hexdigest(),
+        "device": model.device.type,
+        "elmo_hf": __version__,
+        "torch": str(torch.__version__),
+    }
 
 
-class _Hdf5Writer:
-    def __init__(self, path: Path) -> None:
-        try:
-            import h5py
-        except ImportError as error:
-            raise ElmoError("An .hdf5 file needs h5py: pip install 'elmo_hf[convert]', or choose .npz.") from error
-        self._raw = PatientFile(path, "w+")
-        self._file = h5py.File(self._raw, "w")
-        self._string = h5py.string_dtype()
-        self._sentence_to_index: dict[str, str] = {}
-        self._count = 0
+def on_device(model: PreTrainedModel, device: str) -> None:
+    """Bring a model to a device.
 
-    def add(self, sentence: str, vectors: Vectors) -> None:
-        self._file.create_dataset(str(self._count), data=vectors)
-        # of equal sentences AllenNLP names the last
-        self._sentence_to_index[sentence] = str(self._count)
-        self._count += 1
-        self._raw.check()
-
-    def close(self) -> None:
-        try:
-            # on a disk that is full HDF5 has nowhere to put it
-            if self._raw.error is None:
-                index = self._file.create_dataset("sentence_to_index", (1,), dtype=self._string)
-                index[0] = json.dumps(self._sentence_to_index)
-        finally:
-            # left open, HDF5 would write to it when Python has gone
-            self._file.close()
-            self._raw.close()
-            self._raw.check()
-
-
-class PatientFile(io.FileIO):
-    """A file for `h5py.File` that keeps its first error until `check` is called.
-
-    Told at once, HDF5 fills the screen with complaints, and may end the process.
+    Raises:
+        ElmoError: If there is no such device.
     """
-
-    error: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        """Write all of the data; after an error, nothing."""
-        rest = memoryview(data).cast("B")
-        size = len(rest)
-        try:
-            while rest and self.error is None:
-                rest = rest[super().write(rest) :]
-        except OSError as error:
-            self.error = error
-        return size
-
-    def truncate(self, size: int | None = None) -> int:
-        """Cut or lengthen the file; after an error, do nothing."""
-        try:
-            return super().truncate(size) if self.error is None else 0
-        except OSError as error:
-            self.error = error
-            return 0
-
-    def check(self) -> None:
-        """Raise the first error that there was."""
-        if self.error is not None:
-            raise self.error
+    try:
+        torch.nn.Module.to(model, torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise ElmoError(f"There is no device {device!r} ({' '.join(str(error).split())}): choose another.") from error
 
 
-class _SafetensorsWriter:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._arrays: dict[str, Vectors] = {}
+def line_of(sentence: Sentence | Line, tokenizer: PreTrainedTokenizerBase) -> Line:
+    """Find the words of a sentence.
 
-    def add(self, sentence: str, vectors: Vectors) -> None:  # noqa: ARG002 - the protocol's
-        self._arrays[str(len(self._arrays))] = vectors
-
-    def close(self) -> None:
-        try:
-            save_file(self._arrays, self._path)
-        except SafetensorError as error:
-            # how the library says that a disk is full
-            raise OSError(str(error)) from error
-
-
-_WRITERS: dict[str, type[_NpzWriter] | type[_Hdf5Writer] | type[_SafetensorsWriter]] = {
-    ".npz": _NpzWriter,
-    ".hdf5": _Hdf5Writer,
-    ".h5": _Hdf5Writer,
-    ".safetensors": _SafetensorsWriter,
-}
+    Raises:
+        ElmoError: If it holds half of a character, as JSON can.
+    """
+    if isinstance(sentence, str):
+        line = Line(sentence, tokenizer.tokenize(sentence))
+    else:
+        line = sentence if isinstance(sentence, Line) else Line(" ".join(sentence), list(sentence))
+    try:
+        line.text.encode()
+    except UnicodeEncodeError as error:
+        raise ElmoError(f"The sentence {line.text!r:.80} holds half of a character (a surrogate): mend it.") from error
+    return line
 
 
-__all__ = ["PatientFile", "Sentence", "VectorFile", "Vectors", "embed", "load", "open_vector_file", "parse_layer"]
+def shape_of(model: PreTrainedModel, wanted: Wanted) -> torch.Size:
+    """Tell the shape of a vector: `[H]`, or `[L + 1, H]`."""
+    layers = [model.config.num_hidden_layers + 1] if wanted.layers == "all" else []
+    return torch.Size([*layers, model.config.hidden_size])
+
+
+def cut_parts(lines: Iterable[Line], bytes_per_word: int) -> Iterator[list[Line]]:
+    """Cut a corpus in parts, the same for the same corpus; if it is empty, in one that is."""
+    part: list[Line] = []
+    size = 0
+    for line in lines:
+        cost = bytes_per_word * len(line.words)
+        if part and (len(part) == PART_SENTENCES or size + cost > PART_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += cost
+    yield part
+
+
+def compute_part(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    lines: Sequence[Line],
+    wanted: Wanted,
+    done: Callable[[int], object] = lambda _: None,
+) -> Part:
+    """Compute a part of a corpus; it depends on nothing else, so that any process may do it.
+
+    Args:
+        model: In evaluation mode.
+        tokenizer: The tokenizer that belongs to it.
+        lines: The sentences.
+        wanted: What is to be computed.
+        done: Is told the number of words after each batch.
+    """
+    arrays = _embed_window(model, tokenizer, [line.words for line in lines], wanted.layers, wanted.batch_size, done)
+    # [words, H] or [words, L + 1, H]
+    rows = [torch.from_numpy(array.swapaxes(0, 1) if array.ndim == 3 else array) for array in arrays]
+    if wanted.pool != "none":
+        rows = [pooled(words, wanted.pool)[None] for words in rows]
+    vectors = torch.cat([torch.zeros(0, *shape_of(model, wanted)), *rows]).to(DTYPES[wanted.dtype])
+    texts, words = [line.text for line in lines], [list(line.words) for line in lines]
+    return Part(texts, words, vectors, pooled=wanted.pool != "none")
+
+
+def pooled(vectors: torch.Tensor, pool: str) -> torch.Tensor:
+    """Take the mean or the maximum of the vectors of words, `[words, ...]`; of no words, zeros."""
+    if not len(vectors):
+        return vectors.new_zeros(vectors.shape[1:])
+    return vectors.mean(dim=0) if pool == "mean" else vectors.amax(dim=0)
+
+
+__all__ = ["Line", "Sentence", "Vectors", "embed", "embed_corpus", "load", "parse_layer"]

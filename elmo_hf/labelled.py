@@ -68,36 +68,64 @@ def read_tagged(path: Source, *, word_column: int = 0, tag_column: int = -1) -> 
     Raises:
         ElmoError: If a line lacks columns, there are no sentences, or the file cannot be read.
     """
-    lines = list(read_lines(str(path)))
-    first = next((line for line in lines if line.strip() and not line.startswith(("#", NEW_DOCUMENT))), "")
-    by_tab = "\t" in first
-    width = len(_columns(first, by_tab))
-    places = (word_column, tag_column)
-    sentences = [TaggedSentence([], [])]
-    for number, line in enumerate(lines, start=1):
-        columns, begun = _columns(line, by_tab), bool(sentences[-1].words)
+    rows = list(_read_rows(path, {"word": word_column, "tag": tag_column}))
+    if not rows:
+        raise ElmoError(f"{path} holds no sentences: give a file with a word and its tag on each line.")
+    return [TaggedSentence([word for word, _ in row], [tag for _, tag in row]) for row in rows]
+
+
+def read_words(path: Source, *, word_column: int | None = None) -> Iterator[list[str]]:
+    """Read the words of sentences in columns, as `read_tagged` does, one sentence at a time.
+
+    Args:
+        path: A file in UTF-8, as it is or compressed, or `-`.
+        word_column: Number of the column of words; the first is 0, the last is -1. By default it is the first, or
+            of the ten columns of CoNLL-U the second.
+
+    Raises:
+        ElmoError: If a line lacks the column, or the file cannot be read.
+    """
+    return ([word for (word,) in row] for row in _read_rows(path, {"word": word_column}))
+
+
+def _read_rows(path: Source, columns_of: Mapping[str, int | None]) -> Iterator[list[list[str]]]:
+    """Read sentences, each as what its lines have in some columns."""
+    lines = read_lines(str(path))
+    head = []
+    for line in lines:
+        head.append(line)
+        if line.strip() and not line.startswith(("#", NEW_DOCUMENT)):
+            break
+    by_tab = bool(head) and "\t" in head[-1]
+    width = len(_columns(head[-1], by_tab)) if head else 0
+    usual = 1 if by_tab and width == CONLL_U_COLUMNS else 0
+    places = {name: usual if place is None else place for name, place in columns_of.items()}
+    sentence: list[list[str]] = []
+    for number, line in enumerate(chain(head, lines), start=1):
+        columns = _columns(line, by_tab)
         if not line.strip() or columns[0] == NEW_DOCUMENT:
-            if begun:
-                sentences.append(TaggedSentence([], []))
+            if sentence:
+                yield sentence
+                sentence = []
             continue
-        if line.startswith("#") and not begun and len(columns) != width:
+        if line.startswith("#") and not sentence and len(columns) != width:
             continue
-        if width == CONLL_U_COLUMNS and word_column and NO_WORD.fullmatch(columns[0]):
+        if width == CONLL_U_COLUMNS and places["word"] and NO_WORD.fullmatch(columns[0]):
             continue
         # from the end, a column is known only where all lines have as many
-        fits = len(columns) == width or min(places) >= 0
-        picked = {place % len(columns): columns[place] for place in places if -len(columns) <= place < len(columns)}
-        if not fits or len(picked) < 2 or not all(picked.values()):
+        fits = len(columns) == width or min(places.values()) >= 0
+        picked = {
+            place % len(columns): columns[place] for place in places.values() if -len(columns) <= place < len(columns)
+        }
+        if not fits or len(picked) < len(places) or not all(picked.values()):
+            wanted = " and ".join(f"{place} ({name})" for name, place in places.items())
             raise ElmoError(
-                f"{path}, line {number}: {line!r:.80} has not the columns {word_column} (word) and {tag_column} (tag) "
-                f"of {width}: separate all lines alike, by TAB or spaces, or choose other columns."
+                f"{path}, line {number}: {line!r:.80} has not the columns {wanted} of {width}: separate all lines "
+                "alike, by TAB or spaces, or choose other columns."
             )
-        sentences[-1].words.append(columns[word_column])
-        sentences[-1].tags.append(columns[tag_column])
-    sentences = [sentence for sentence in sentences if sentence.words]
-    if not sentences:
-        raise ElmoError(f"{path} holds no sentences: give a file with a word and its tag on each line.")
-    return sentences
+        sentence.append([columns[place] for place in places.values()])
+    if sentence:
+        yield sentence
 
 
 def _columns(line: str, by_tab: bool) -> list[str]:
@@ -164,6 +192,24 @@ def read_labelled(
     if not found:
         raise ElmoError(f"{path} holds no records: give JSON Lines, CSV or TSV with a text and its label.")
     return found
+
+
+def read_texts(path: Source, *, text: str | None = None) -> Iterator[Text]:
+    """Read the texts of JSON Lines, CSV or TSV, as `read_labelled` does, one at a time and without labels.
+
+    Args:
+        path: A file in UTF-8, as it is or compressed, or `-`.
+        text: As for `read_labelled`.
+
+    Raises:
+        ElmoError: If a line cannot be understood, or the column is missing.
+    """
+    for number, record in _records(path):
+        try:
+            text = choose_column(list(record), tuple(TEXT_COLUMNS) if text is None else (text,), "text")
+            yield checked_text(text, record[text])
+        except ElmoError as error:
+            raise ElmoError(f"{path}, line {number}: {error}") from error
 
 
 def _records(path: Source) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -244,10 +290,7 @@ def labelled_text(record: Mapping[str, Any], text: str, pair: str | None, label:
     Raises:
         ElmoError: If a column is missing, or holds something else.
     """
-    texts = [record.get(column) for column in (text, pair) if column is not None]
-    for column, value in zip((text, pair), texts, strict=False):
-        if not (isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value))):
-            raise ElmoError(f"{column} is {value!r:.80}: give a text or a list of words.")
+    texts = [checked_text(column, record.get(column)) for column in (text, pair) if column is not None]
     given = record.get(label)
     if isinstance(given, bool):
         given = str(given).lower()
@@ -256,6 +299,17 @@ def labelled_text(record: Mapping[str, Any], text: str, pair: str | None, label:
         raise ElmoError(f"{label} is {given!r:.80}: give a label or a number, or leave the record out.")
     first, second = (*texts, None)[:2]
     return LabelledText(first, second, given)  # type: ignore[arg-type]  # checked above
+
+
+def checked_text(column: str, value: Any) -> Text:
+    """Refuse what is neither a text nor a list of words.
+
+    Raises:
+        ElmoError: If it is something else.
+    """
+    if not (isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value))):
+        raise ElmoError(f"{column} is {value!r:.80}: give a text or a list of words.")
+    return value
 
 
 def load_split(name: str, config: str | None, split: str) -> Any:
@@ -368,6 +422,8 @@ __all__ = [
     "load_tagged",
     "read_labelled",
     "read_tagged",
+    "read_texts",
+    "read_words",
     "tag_scheme",
     "to_iob2",
 ]

@@ -1,161 +1,63 @@
-"""`elmo_hf.cli_text`: what embed shows and writes; test_build_vocab.py and test_perplexity.py are of the others."""
+"""`elmo-hf build-vocab`: a vocabulary of text files, a summary, and one line where it cannot be made."""
 
-import json
+import gzip
 import re
-import resource
-import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
-from cli_runs import COMMAND, Captured, error_of, vectors_of
-from safetensors.numpy import load_file, save_file
 
 from elmo_hf.cli import main
 
 
-pytestmark = pytest.mark.usefixtures("library_logging")
+Captured = pytest.CaptureFixture[str]
 
 
-def test_embed_shows_a_table(bilm_model: Path, capsys: Captured) -> None:
-    assert main(["embed", "--text", "EU-wide 日本語.", "--text", "", "--model", str(bilm_model)]) == 0
-
-    lines = capsys.readouterr().out.splitlines()
-    expected = vectors_of(bilm_model, ["EU-wide", "日本語", "."])
-    assert lines[0] == "# 0: EU-wide 日本語."
-    for line, word, vector in zip(lines[2:5], ["EU-wide", "日本語", "."], expected, strict=True):
-        name, norm, *numbers = line.removesuffix(" ...").split()
-        assert name == word
-        assert float(norm) == pytest.approx(np.linalg.norm(vector), abs=1e-3)
-        assert [float(number) for number in numbers] == pytest.approx(vector[:6].tolist(), abs=1e-4)
-    assert lines[5:] == ["", "# 1: ", "(no words)"]
+@pytest.fixture(autouse=True)
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder of two texts."""
+    monkeypatch.chdir(tmp_path)
+    Path("one.txt").write_text("the bank of the river\n\nthe bank\n", encoding="utf-8")
+    Path("two.txt.gz").write_bytes(gzip.compress(b"the river rose\n"))
 
 
-def test_a_table_is_aligned_where_characters_are_wide(bilm_model: Path, capsys: Captured) -> None:
-    main(["embed", "--text", "EU-wide 日本語 e\u0301", "--tokenized", "--model", str(bilm_model)])
+def test_writes_the_vocabulary_and_says_what_it_covers(capsys: Captured) -> None:
+    assert main(["build-vocab", "one.txt", "two.txt.gz", "--output", "vocab.txt", "--min-count", "2"]) == 0
 
-    rows = capsys.readouterr().out.splitlines()[2:]
-    # two columns for each of the three, none for the accent
-    assert [row.index(".") for row in rows] == [12, 12 - 3, 12 + 1]
-
-
-def test_embed_escapes_what_would_disturb_a_terminal(bilm_model: Path, capsys: Captured) -> None:
-    main(["embed", "--text", "a\x1b[31mb \u202e", "--tokenized", "--model", str(bilm_model)])
-
-    output = capsys.readouterr().out
-    assert "\x1b" not in output
-    assert r"a\x1b[31mb" in output
-    assert r"\u202e" in output
-
-
-def test_embed_shows_all_layers(bilm_model: Path, capsys: Captured) -> None:
-    main(["embed", "--text", "The bank", "--layer", "all", "--model", str(bilm_model)])
-
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
-    assert [row[:-8] for row in rows] == [["The", "0"], ["1"], ["2"], ["bank", "0"], ["1"], ["2"]]
-
-
-def test_tokenized_words_are_not_split(bilm_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("didn't stop.\n", encoding="utf-8")
-    arguments = [str(tmp_path / "lines.txt"), "--model", str(bilm_model)]
-
-    main(["embed", *arguments, "--output", str(tmp_path / "raw.npz")])
-    main(["embed", *arguments, "--tokenized", "--output", str(tmp_path / "tokenized.npz")])
-
-    with np.load(tmp_path / "raw.npz") as raw, np.load(tmp_path / "tokenized.npz") as tokenized:
-        np.testing.assert_allclose(raw["0"], vectors_of(bilm_model, ["didn", "'t", "stop", "."]), atol=1e-5)
-        np.testing.assert_allclose(tokenized["0"], vectors_of(bilm_model, ["didn't", "stop."]), atol=1e-5)
-
-
-def test_lines_are_kept_as_they_are_counted(bilm_model: Path, tmp_path: Path) -> None:
-    # a mark of byte order, ends of lines of two systems, no end at last, and an end of line that is none
-    (tmp_path / "lines.txt").write_bytes("\ufeffa\r\n\nb\u2028c".encode())
-
-    main(["embed", str(tmp_path / "lines.txt"), "--model", str(bilm_model), "--output", str(tmp_path / "v.hdf5")])
-
-    with h5py.File(tmp_path / "v.hdf5") as file:
-        assert json.loads(file["sentence_to_index"][0]) == {"a": "0", "": "1", "b\u2028c": "2"}
-        np.testing.assert_allclose(file["0"][...], vectors_of(bilm_model, ["a"]), atol=1e-5)
-
-
-def test_a_line_that_is_not_utf_8_is_named(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "latin.txt").write_bytes(b"good\nna\xefve\n")
-    output = tmp_path / "v.npz"
-
-    assert main(["embed", str(tmp_path / "latin.txt"), "--model", str(bilm_model), "--output", str(output)]) == 1
-
-    assert re.search(r"latin\.txt, line 2: byte 0xef is not UTF-8", error_of(capsys))
-    assert [path.name for path in tmp_path.iterdir()] == ["latin.txt"]
-
-
-def test_a_file_of_vectors_is_not_overwritten(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "v.npz").write_text("mine")
-
-    assert main(["embed", "--text", "a", "--model", str(bilm_model), "--output", str(tmp_path / "v.npz")]) == 1
-
-    assert "exists already" in error_of(capsys)
-    assert (tmp_path / "v.npz").read_text() == "mine"
-
-
-@pytest.mark.parametrize("layer", ["3", "best"])
-def test_a_layer_that_is_not_there_is_named(layer: str, bilm_model: Path, capsys: Captured) -> None:
-    assert main(["embed", "--text", "a", "--layer", layer, "--model", str(bilm_model)]) == 1
-
-    assert f"no layer '{layer}'" in error_of(capsys)
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[]"])
-def test_a_damaged_tokenizer(text: str, spare_model: Path, capsys: Captured) -> None:
-    (spare_model / "tokenizer.json").write_text(text)
-
-    assert main(["embed", "--text", "a", "--model", str(spare_model)]) == 1
-
-    assert "tokenizer" in error_of(capsys)
-
-
-def test_missing_weights_are_not_made_up(spare_model: Path, capsys: Captured) -> None:
-    weights = load_file(spare_model / "model.safetensors")
-    del weights["layers.1.recurrent_weight"]
-    save_file(weights, spare_model / "model.safetensors", metadata={"format": "pt"})
-
-    assert main(["embed", "--text", "a", "--model", str(spare_model)]) == 1
-
-    assert "layers.1.recurrent_weight" in error_of(capsys)
-
-
-def test_a_closed_standard_input_is_named(bilm_model: Path) -> None:
-    arguments = [*COMMAND, "embed", "-", "--model", str(bilm_model)]
-    process = subprocess.run(f"{shlex.join(arguments)} <&-", shell=True, capture_output=True, text=True, check=False)
-
-    assert process.returncode == 1
-    assert process.stderr == "elmo-hf: error: Standard input is closed: give a file.\n"
-
-
-def test_a_name_that_is_not_utf_8_is_named(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
-    folder = tmp_path / "m\udcff"
-    shutil.copytree(bilm_model, folder)
-
-    assert main(["embed", "--text", "a", "--model", str(folder)]) == 1
-
-    assert re.search(r"m\\udcff.* not valid UTF-8", error_of(capsys))
-
-
-def test_a_full_disk_is_one_line_and_no_crash_when_hdf5_ends(allennlp_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("The bank raised rates because it had no choice , said Mr. Smith .\n" * 3000)
-
-    def limit_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (512_000, resource.RLIM_INFINITY))
-
-    done = subprocess.run(
-        [*COMMAND, "embed", "text", "--model", str(allennlp_model), "--output", "v.hdf5"],
-        cwd=tmp_path,
-        preexec_fn=limit_files,
-        capture_output=True,
-        text=True,
+    assert Path("vocab.txt").read_text(encoding="utf-8") == "<S>\n</S>\n<UNK>\nthe\nbank\nriver\n"
+    assert capsys.readouterr() == (
+        "Wrote 6 words to vocab.txt, <S>, </S>, <UNK> included.\n"
+        "The text has 10 words, 5 of them distinct.\n"
+        "The vocabulary covers 80.00% of the text.\n",
+        "",
     )
 
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
-    assert not (tmp_path / "v.hdf5").exists()
+
+def test_keeps_the_most_frequent_words(capsys: Captured) -> None:
+    assert main(["build-vocab", "*.txt*", "--output", "vocab.txt", "--max-size", "4"]) == 0
+
+    assert Path("vocab.txt").read_text(encoding="utf-8") == "<S>\n</S>\n<UNK>\nthe\n"
+    assert "covers 40.00% of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.txt"], "missing.txt is no file"),
+        (["one.txt", "--min-count", "0"], "min_count is 0"),
+        # found before the text is read
+        (["bad.txt", "--max-size", "2"], "max_size is 2"),
+        (["bad.txt"], "bad.txt, line 1: byte 0xe9 is not UTF-8"),
+        (["empty.txt"], "empty.txt: there are no words"),
+        (["one.txt", "--output", "one.txt"], "one.txt exists already"),
+        (["bad.txt", "--output", "missing/vocab.txt"], "missing is not a folder"),
+    ],
+)
+def test_an_error_is_one_line_and_leaves_nothing(arguments: list[str], message: str, capsys: Captured) -> None:
+    Path("bad.txt").write_bytes(b"\xe9t\xe9\n")
+    Path("empty.txt").write_text(" \n", encoding="utf-8")
+    before = sorted(Path().iterdir())
+
+    assert main(["build-vocab", "--output", "vocab.txt", *arguments]) == 1
+
+    assert re.fullmatch(rf"elmo-hf: error: {re.escape(message)}[^\n]*\n", capsys.readouterr().err)
+    assert sorted(Path().iterdir()) == before

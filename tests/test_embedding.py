@@ -1,9 +1,7 @@
 """`elmo_hf.embedding`: right vectors in the right order, however they are batched, and files that hold them."""
 
-import gc
 import itertools
 import json
-import resource
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +13,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from elmo_hf import ElmoForTokenClassification
-from elmo_hf.embedding import embed, load, open_vector_file, parse_layer
+from elmo_hf import ElmoForTokenClassification, embedding
+from elmo_hf.embedding import Line, cut_parts, embed, embed_corpus, load, parse_layer
 from elmo_hf.errors import ElmoError
 from elmo_hf_conversion import convert
 from original_formats import write_bilm_hdf5
@@ -58,13 +56,13 @@ def test_each_sentence_has_its_own_vectors_in_the_given_order(batch_size: int, l
 
 @pytest.mark.parametrize(("layer", "index"), [("top", 2), (0, 0), (1, 1), ("2", 2)])
 def test_a_layer_is_that_of_the_model(layer: str | int, index: int, loaded: Loaded) -> None:
-    (array,) = embed(*loaded, [["The", "bank"]], layer=layer)
+    (array,) = embed(*loaded, [["The", "bank"]], layers=layer)
 
     np.testing.assert_array_equal(array, alone(loaded, ["The", "bank"])[1][index])
 
 
 def test_all_layers_come_as_one_array(loaded: Loaded) -> None:
-    vectors = list(embed(*loaded, SENTENCES, layer="all"))
+    vectors = list(embed(*loaded, SENTENCES, layers="all"))
 
     assert [array.shape for array in vectors] == [(3, len(words), 8) for words in SENTENCES]
     np.testing.assert_allclose(vectors[2], alone(loaded, SENTENCES[2])[1], rtol=0, atol=TOLERANCE)
@@ -126,80 +124,6 @@ def test_a_layer_that_is_not_there_is_named(layer: str | int) -> None:
 def test_batches_of_nothing_are_refused(loaded: Loaded) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         next(embed(*loaded, [["The"]], batch_size=0))
-
-
-ARRAYS = [np.full((2, 4), 1, np.float32), np.zeros((0, 4), np.float32), np.full((1, 4), 2, np.float32)]
-LINES = ["a / b", "", "a / b"]
-
-
-def read_vector_file(path: Path) -> dict[str, np.ndarray]:
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    if path.suffix == ".safetensors":
-        return load_file(path)
-    with h5py.File(path) as file:
-        return {key: file[key][...] for key in file if key != "sentence_to_index"}
-
-
-@pytest.mark.parametrize("name", ["v.npz", "v.safetensors", "v.hdf5", "v.h5"])
-def test_a_file_has_an_array_for_each_line_under_its_number(name: str, tmp_path: Path) -> None:
-    with open_vector_file(tmp_path / name) as file:
-        for line, array in zip(LINES, ARRAYS, strict=True):
-            file.add(line, array)
-
-    arrays = read_vector_file(tmp_path / name)
-    assert sorted(arrays) == ["0", "1", "2"]
-    for i, array in enumerate(ARRAYS):
-        np.testing.assert_array_equal(arrays[str(i)], array)
-
-
-def test_hdf5_has_allennlps_index_of_sentences(tmp_path: Path) -> None:
-    with open_vector_file(tmp_path / "v.hdf5") as file:
-        for line, array in zip(LINES, ARRAYS, strict=True):
-            file.add(line, array)
-
-    with h5py.File(tmp_path / "v.hdf5") as opened:
-        index = opened["sentence_to_index"]
-        assert index.shape == (1,)
-        assert json.loads(index[0]) == {"a / b": "2", "": "1"}
-
-
-@pytest.mark.parametrize("name", ["v.npz", "v.safetensors", "v.hdf5"])
-def test_an_error_leaves_no_file(name: str, tmp_path: Path) -> None:
-    def write() -> None:
-        with open_vector_file(tmp_path / name) as file:
-            file.add("a", ARRAYS[0])
-            raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        write()
-
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["v.npz", "v.safetensors", "v.hdf5"])
-def test_a_full_disk_is_one_error_that_leaves_no_file(
-    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    large = np.ones((5000, 4), np.float32)
-
-    def write() -> None:
-        with open_vector_file(tmp_path / name) as file:
-            for i in range(10):
-                file.add(f"{i}", large)
-
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
-    try:
-        with pytest.raises(ElmoError, match=rf"{name} cannot be written .*File too large"):
-            write()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    gc.collect()
-
-    assert list(tmp_path.iterdir()) == []
-    assert capfd.readouterr().err == ""
 
 
 def test_one_text_is_no_list_of_texts(loaded: Loaded) -> None:
@@ -294,44 +218,215 @@ def test_whatever_is_damaged_is_one_line_that_names_the_folder(name: str, conten
         load(copy)
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".safetensors"])
-def test_a_name_may_be_as_long_as_the_system_allows(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"{'a' * (255 - len(suffix))}{suffix}"
-    with open_vector_file(path) as file:
-        file.add("a", ARRAYS[0])
-
-    assert list(tmp_path.iterdir()) == [path]
-    np.testing.assert_array_equal(read_vector_file(path)["0"], ARRAYS[0])
+CORPUS = [["The", "bank"], [], ["a", "b", "c", "d", "e"], ["The", "bank"], [""], ["a / b"], ["日本語"] * 3, ["x"] * 9]
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".safetensors"])
-def test_a_name_need_not_be_utf_8(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"\udcff{suffix}"
-    with open_vector_file(path) as file:
-        file.add("a", ARRAYS[0])
-
-    assert list(tmp_path.iterdir()) == [path]
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut a corpus in parts of three sentences, or of ten words 8 wide."""
+    monkeypatch.setattr("elmo_hf.embedding.PART_SENTENCES", 3)
+    monkeypatch.setattr("elmo_hf.embedding.PART_BYTES", 10 * 8 * 4)
 
 
-def test_a_link_that_leads_nowhere_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "v.npz").symlink_to(tmp_path / "gone")
-
-    with pytest.raises(ElmoError, match=r"v\.npz exists already"), open_vector_file(tmp_path / "v.npz"):
-        pass
-
-    assert (tmp_path / "v.npz").is_symlink()
+def npz(path: Path) -> list[np.ndarray]:
+    with np.load(path, allow_pickle=False) as file:
+        return [file[str(number)] for number in range(len(file.files))]
 
 
-def test_an_existing_file_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "v.npz").write_text("mine")
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("layers", ["mix", "all", 0])
+def test_a_file_has_what_embed_gives(layers: str | int, loaded: Loaded, tmp_path: Path) -> None:
+    counts = embed_corpus(loaded[0].name_or_path, CORPUS, tmp_path / "v.npz", layers=layers)
 
-    with pytest.raises(ElmoError, match=r"v\.npz exists already"), open_vector_file(tmp_path / "v.npz"):
-        pass
+    assert counts == (8, 23)
+    for array, expected in zip(npz(tmp_path / "v.npz"), embed(*loaded, CORPUS, layers=layers), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=0, atol=TOLERANCE)
+    assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]
 
-    assert (tmp_path / "v.npz").read_text() == "mine"
+
+@pytest.mark.parametrize(("pool", "reduce"), [("mean", np.mean), ("max", np.max)])
+@pytest.mark.parametrize("layers", ["top", "all"])
+def test_a_pooled_sentence_has_one_vector(
+    pool: str, reduce: Callable[..., np.ndarray], layers: str, loaded: Loaded, tmp_path: Path
+) -> None:
+    embed_corpus(loaded[0].name_or_path, CORPUS, tmp_path / "v.npz", layers=layers, pool=pool)
+
+    for array, words in zip(npz(tmp_path / "v.npz"), embed(*loaded, CORPUS, layers=layers), strict=True):
+        expected = reduce(words, axis=-2) if words.shape[-2] else np.zeros(array.shape, np.float32)
+        np.testing.assert_allclose(array, expected, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize(("name", "message"), [("v.txt", r"\.npz"), ("absent/v.npz", "not a folder")])
-def test_a_name_that_cannot_be_written_is_refused(name: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ElmoError, match=message), open_vector_file(tmp_path / name):
-        pass
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", ["v.npz", "v.hdf5", "v.safetensors", "v.parquet", "v.npy"])
+@pytest.mark.parametrize("stop_at", [1, 2, 3])
+def test_a_resumed_run_makes_the_same_file(
+    stop_at: int, name: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole.mkdir()
+    cut.mkdir()
+    embed_corpus(loaded[0].name_or_path, CORPUS, whole / name)
+    parts, real = 0, embedding.save_part
+
+    def fail(*arguments: object) -> None:
+        nonlocal parts
+        parts += 1
+        if parts > stop_at:
+            raise KeyboardInterrupt
+        real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_hf.embedding.save_part", fail)
+        with pytest.raises(KeyboardInterrupt):
+            embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
+    assert [path.name for path in cut.iterdir()] == [f".{name}.parts"]
+    with pytest.raises(ElmoError, match=rf"\.{name}\.parts is of an interrupted run: resume it, or delete"):
+        embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
+
+    embed_corpus(loaded[0].name_or_path, CORPUS, cut / name, resume=True)
+
+    assert {path.name: path.read_bytes() for path in cut.iterdir()} == {
+        path.name: path.read_bytes() for path in whole.iterdir()
+    }
+
+
+@pytest.fixture
+def interrupted(loaded: Loaded, tmp_path: Path, small_parts: None) -> Path:  # noqa: ARG001 - sets them
+    """What is left of a run that ended at the seventh sentence."""
+
+    def sentences() -> Iterator[list[str]]:
+        yield from CORPUS[:7]
+        raise ElmoError("text, line 8: cannot be read")
+
+    with pytest.raises(ElmoError, match="line 8"):
+        embed_corpus(loaded[0].name_or_path, sentences(), tmp_path / "v.npz")
+    return tmp_path / "v.npz"
+
+
+def test_what_is_left_of_other_sentences_is_refused(interrupted: Path, loaded: Loaded) -> None:
+    with pytest.raises(ElmoError, match=r"is of a run with other sentences, from its part 0 on: give the same"):
+        embed_corpus(loaded[0].name_or_path, [["other"], *CORPUS[1:]], interrupted, resume=True)
+
+
+def test_what_is_left_of_other_options_is_refused(interrupted: Path, loaded: Loaded) -> None:
+    with pytest.raises(ElmoError, match=r"is of another run \(layers: mix then, 0 now; pool: none then, max now\)"):
+        embed_corpus(loaded[0].name_or_path, CORPUS, interrupted, layers=0, pool="max", resume=True)
+
+
+def test_what_is_left_of_another_model_is_refused(interrupted: Path, copy: Path) -> None:
+    set_weight(copy, "scalar_mix.gamma", lambda array: array * 2)
+
+    with pytest.raises(ElmoError, match=r"is of another run \(model_sha256: "):
+        embed_corpus(copy, CORPUS, interrupted, resume=True)
+
+
+def test_an_error_before_the_first_part_leaves_nothing(loaded: Loaded, tmp_path: Path) -> None:
+    def sentences() -> Iterator[list[str]]:
+        yield ["a"]
+        raise ElmoError("text, line 2: cannot be read")
+
+    with pytest.raises(ElmoError, match="line 2"):
+        embed_corpus(loaded[0].name_or_path, sentences(), tmp_path / "v.npz", resume=True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["v.npz", "v.hdf5", "v.safetensors", "v.parquet", "v.npy"])
+def test_an_empty_corpus_has_an_empty_file(name: str, loaded: Loaded, tmp_path: Path) -> None:
+    assert embed_corpus(loaded[0].name_or_path, [], tmp_path / name) == (0, 0)
+
+    assert (tmp_path / name).exists()
+
+
+def test_a_line_keeps_its_text(loaded: Loaded, tmp_path: Path) -> None:
+    embed_corpus(loaded[0].name_or_path, [Line("a  b", ["a", "b"]), "The bank."], tmp_path / "v.hdf5")
+
+    with h5py.File(tmp_path / "v.hdf5") as file:
+        assert json.loads(file["sentence_to_index"][0]) == {"a  b": "0", "The bank.": "1"}
+        assert file["0"].shape == (2, 8)
+        assert file["1"].shape == (3, 8)
+
+
+@pytest.mark.parametrize("name", ["é" * 100, "\udcff", "a\u202eb"])
+def test_the_folder_of_parts_has_a_name_that_can_be_written(name: str, loaded: Loaded, tmp_path: Path) -> None:
+    embed_corpus(loaded[0].name_or_path, [["a"]], tmp_path / f"{name}.npz")
+
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.npz"]
+
+
+def test_what_cannot_be_asked_for_is_named(loaded: Loaded, tmp_path: Path) -> None:
+    folder = loaded[0].name_or_path
+    with pytest.raises(ElmoError, match=r"no pool 'sum': choose none, mean, max"):
+        embed_corpus(folder, [["a"]], tmp_path / "v.npz", pool="sum")
+    with pytest.raises(ElmoError, match=r"no device 'abacus' \("):
+        embed_corpus(folder, [["a"]], tmp_path / "v.npz", device="abacus")
+    with pytest.raises(ElmoError, match=r"no layer '3'"):
+        embed_corpus(folder, [["a"]], tmp_path / "v.npz", layers=3)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("gone", ["v.npy", "v.offsets.npy"])
+def test_a_run_that_ended_between_its_files_goes_on(
+    gone: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.replace
+
+    def stop_before(path: Path, target: Path) -> Path:
+        if target.name == gone:
+            raise KeyboardInterrupt
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "replace", stop_before)
+    with pytest.raises(KeyboardInterrupt):
+        embed_corpus(loaded[0].name_or_path, CORPUS, tmp_path / "v.npy")
+    monkeypatch.undo()
+
+    assert embed_corpus(loaded[0].name_or_path, CORPUS, tmp_path / "v.npy", resume=True) == (8, 23)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npy", "v.offsets.npy"]
+    assert np.load(tmp_path / "v.npy").shape == (23, 8)
+
+
+def test_long_sentences_come_in_smaller_batches(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    monkeypatch.setattr(loaded[0], "forward", spy_on(loaded[0].forward, shapes))
+
+    vectors = list(embed(*loaded, [["w"] * 300, *[["w"] * 30] * 8], batch_size=4))
+
+    # at most 4 * 128 words, padding included
+    assert shapes == [(1, 302), (4, 32), (4, 32)]
+    assert [len(array) for array in vectors] == [300, *[30] * 8]
+
+
+def spy_on(forward: Callable[..., object], shapes: list[tuple[int, ...]]) -> Callable[..., object]:
+    """Note the shape of what a model is given."""
+
+    def noting(**batch: torch.Tensor) -> object:
+        shapes.append(tuple(batch["input_ids"].shape))
+        return forward(**batch)
+
+    return noting
+
+
+def test_too_little_memory_is_named(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
+
+    monkeypatch.setattr(loaded[0], "forward", fail)
+
+    with pytest.raises(ElmoError, match=r"not enough memory for 1 sentences of up to 2 words: make the batches"):
+        next(embed(*loaded, [["a", "b"]]))
+
+
+def test_half_a_character_is_named(loaded: Loaded, tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"'a\\ud800' holds half of a character"):
+        embed_corpus(loaded[0].name_or_path, [["a\ud800"]], tmp_path / "v.parquet")
+
+
+def test_parts_have_a_bounded_size(small_parts: None) -> None:  # noqa: ARG001 - sets them
+    lines = [Line("", ["w"] * count) for count in (1, 1, 1, 1, 9, 2, 30, 0, 0)]
+
+    parts = [[len(line.words) for line in part] for part in cut_parts(lines, 32)]
+
+    # of ten words and three sentences, but for a sentence that is longer by itself
+    assert parts == [[1, 1, 1], [1, 9], [2], [30], [0, 0]]
