@@ -13,8 +13,16 @@ import elmo_hf
 assert importlib.util.find_spec("h5py") is None, "the environment should only have what the package itself needs"
 assert "site-packages" in elmo_hf.__file__, elmo_hf.__file__
 
+# what a module of a tool's classes says where the tool is missing
+TOOLS = {"elmo_hf.spacy_component": "elmo_hf[spacy]", "elmo_hf.vectorizer": "elmo_hf[sklearn]"}
+
 for module in pkgutil.walk_packages(elmo_hf.__path__, "elmo_hf."):
-    importlib.import_module(module.name)
+    try:
+        importlib.import_module(module.name)
+    except ImportError as error:
+        if TOOLS.pop(module.name, "no extra") not in str(error):
+            raise
+assert not TOOLS, f"{', '.join(TOOLS)} should need a tool that is not here"
 
 config = AutoConfig.for_model("elmo", hidden_size=8, intermediate_size=6, char_filters=[[1, 4]], num_highway_layers=1)
 model = AutoModel.from_config(config).eval()

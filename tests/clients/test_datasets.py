@@ -67,3 +67,10 @@ def test_torch_reads_it(data: Any, tokenizer: ElmoTokenizer) -> None:
     direct = tokenizer(WORDS, is_split_into_words=True, padding=True, return_tensors="pt")
     assert batch.keys() == direct.keys()
     assert all(torch.equal(batch[name], direct[name]) for name in batch)
+
+
+def test_rows_can_be_computed_when_they_are_read(data: Any, tokenizer: ElmoTokenizer) -> None:
+    data.set_transform(encoding(tokenizer))
+
+    direct = tokenizer(WORDS, is_split_into_words=True)
+    assert data[:4] == dict(direct)

@@ -1,0 +1,66 @@
+"""scikit-learn, as it is: ELMo is a step of a pipeline, is searched over, validated, copied and named."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from elmo_hf.vectorizer import ElmoVectorizer
+
+
+MONEY = ["The bank raised rates.", "The price fell.", "They sold shares.", "Profits rose."] * 3
+WATER = ["The river left its bank.", "Rain fell all night.", "They swam in the lake.", "The sea rose."] * 3
+TEXTS, LABELS = MONEY + WATER, [0] * len(MONEY) + [1] * len(WATER)
+
+
+@pytest.fixture
+def classifier() -> Pipeline:
+    return make_pipeline(ElmoVectorizer(), LogisticRegression())
+
+
+def test_a_pipeline_learns(classifier: Pipeline) -> None:
+    assert classifier.fit(TEXTS, LABELS).score(TEXTS, LABELS) == 1.0
+    assert classifier.predict([["Shares", "fell", "."]]) == [0]
+
+
+def test_is_cross_validated(classifier: Pipeline) -> None:
+    # each text stands in every fold
+    assert cross_val_score(classifier, TEXTS, LABELS, cv=3).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_parameters_are_searched(classifier: Pipeline) -> None:
+    search = GridSearchCV(classifier, {"elmovectorizer__layers": [0, "mix"]}, cv=2).fit(TEXTS, LABELS)
+
+    assert search.best_params_["elmovectorizer__layers"] in (0, "mix")
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_a_clone_has_the_parameters() -> None:
+    vectorizer = ElmoVectorizer(layers="top", pool="max", batch_size=2).fit(TEXTS)
+
+    again = clone(vectorizer)
+
+    assert again.get_params() == vectorizer.get_params()
+    np.testing.assert_allclose(again.transform(TEXTS[:2]), vectorizer.transform(TEXTS[:2]), atol=1e-6)
+
+
+def test_columns_have_names() -> None:
+    names = ElmoVectorizer().get_feature_names_out()
+
+    assert len(names) == 256
+    assert [names[0], names[-1]] == ["elmovectorizer0", "elmovectorizer255"]
+
+
+def test_a_column_of_a_table_becomes_a_table() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": TEXTS[:3], "length": [1, 2, 3]}, index=[7, 8, 9])
+    transformer = ColumnTransformer([("elmo", ElmoVectorizer(), "text")], remainder="passthrough")
+
+    found = transformer.set_output(transform="pandas").fit_transform(table)
+
+    assert found.index.tolist() == [7, 8, 9]
+    assert found.columns[0] == "elmo__elmovectorizer0"
+    np.testing.assert_allclose(found.iloc[:, :256], ElmoVectorizer().transform(TEXTS[:3]), atol=1e-6)
