@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from . import __version__
 from .cli_embed import add_embed
 from .cli_models import add_convert, add_export, add_inspect, add_verify
+from .cli_plot import add_plot
 from .cli_shared import printable
 from .cli_text import add_build_vocab, add_perplexity
 from .errors import ElmoError
@@ -88,6 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_embed(commands, shared)
     add_build_vocab(commands, shared)
     add_perplexity(commands, shared)
+    add_plot(commands, shared)
     return parser
 
 

@@ -48,6 +48,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "embed",
         "build-vocab",
         "perplexity",
+        "plot",
     ]
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -14,10 +15,16 @@ INTRODUCTION = "# Commands\n\nWhat `elmo-hf --help` and `elmo-hf COMMAND --help`
 
 def commands_page(parser: argparse.ArgumentParser) -> str:
     """Write the page, in Markdown."""
-    subparsers: Any = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    parts = [INTRODUCTION, block("elmo-hf", parser)]
-    parts += [block(f"elmo-hf {name}", command) for name, command in subparsers.choices.items()]
-    return "\n".join(parts)
+    return "\n".join([INTRODUCTION, *blocks("elmo-hf", parser)])
+
+
+def blocks(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Write the sections of a command and of the commands in it."""
+    yield block(name, parser)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner, command in action.choices.items():
+                yield from blocks(f"{name} {inner}", command)
 
 
 def block(name: str, parser: argparse.ArgumentParser) -> str:
