@@ -39,6 +39,8 @@ class ElmoTaskLstm(nn.Module):
         self.input_projections = nn.ModuleList(nn.Linear(input_size, 4 * width) for _ in range(2))
         self.recurrent_weight = nn.Parameter(torch.empty(2, width, 4 * width))
 
+    # as `ElmoModel.forward`
+    @torch.compiler.disable
     def forward(self, vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         """Read the words of each sentence, wherever they are.
 

@@ -296,6 +296,8 @@ class ElmoModel(ElmoPreTrainedModel):
         """Replace the table that `get_input_embeddings` returns."""
         self.token_encoder.set_submodule(self.input_table, value)
 
+    # its loops are as long as the longest sentence: compiled, they would be compiled anew for every length
+    @torch.compiler.disable
     @can_return_tuple
     def forward(
         self,

@@ -1,15 +1,19 @@
 """`elmo_hf.recurrence_elmo`: the fast path and the readable one agree in outputs, states and gradients."""
 
+import importlib
+
 import pytest
 import torch
 
 from elmo_hf.recurrence_elmo import (
     RECURRENCES,
     LstmWeights,
+    all_places,
     pack_words,
     packed_recurrence,
     recurrence,
     reference_recurrence,
+    scanned_recurrence,
 )
 
 
@@ -104,3 +108,46 @@ def test_packs_words_wherever_the_padding_is() -> None:
     assert packing.steps == [3, 2, 1]
     # position = 4 * sentence + word
     assert packing.words[:, :6].tolist() == [[0, 6, 12, 2, 7, 3], [3, 7, 12, 2, 6, 0]]
+
+
+@pytest.mark.parametrize("clip", [0.4, None])
+@pytest.mark.parametrize("projected", [True, False])
+def test_the_loop_of_an_export_agrees_with_the_reference(
+    clip: float | None, projected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plain_scan(step: object, state: object, places: tuple) -> tuple:
+        outputs = []
+        for place in zip(*places, strict=True):
+            state, output = step(state, place)
+            outputs.append(output)
+        return state, torch.stack(outputs)
+
+    # the package holds a function under the name of this module
+    monkeypatch.setattr(importlib.import_module("torch._higher_order_ops.scan"), "scan", plain_scan)
+    # holes, nothing, and padding at either side
+    mask = torch.tensor([[1, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]]).bool()
+    width, cell = (3, 5) if projected else (5, 5)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, dtype=torch.float64)
+
+    weights = LstmWeights(random(2, width, 4 * cell), random(2, cell, width) if projected else None, clip, clip)
+    state = random(2, 4, width), random(2, 4, cell)
+    inputs = random(2, mask.numel(), 4 * cell)
+    every, packed = all_places(mask), pack_words(mask)
+
+    outputs, ended = scanned_recurrence(
+        inputs.gather(1, every.words[..., None].expand(inputs.shape)), every.steps, state, weights
+    )
+
+    few = packed.words[..., None].expand(2, -1, 4 * cell)
+    sorted_state = tuple(part[:, packed.sentences] for part in state)
+    wanted, wanted_ended = reference_recurrence(inputs.gather(1, few), packed.steps, sorted_state, weights)
+    ways = torch.arange(2)[:, None]
+    places = torch.zeros(mask.numel(), 2, width, dtype=torch.float64)
+    torch.testing.assert_close(
+        places.index_put((every.words, ways), outputs),
+        places.index_put((packed.words[:, : wanted.shape[1]], ways), wanted),
+    )
+    torch.testing.assert_close(tuple(part[:, packed.sentences] for part in ended), wanted_ended)
+    assert outputs.isfinite().all()

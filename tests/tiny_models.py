@@ -43,3 +43,22 @@ def sentence(length: int, config: ElmoConfig, seed: int = 0) -> dict[str, torch.
         char_ids[0, 3] = char_ids[0, 0]
     input_ids = torch.randint(1, config.vocab_size, (1, length), generator=generator)
     return {"input_ids": input_ids, "char_ids": char_ids, "attention_mask": torch.ones(1, length, dtype=torch.long)}
+
+
+def batch(lengths: list[int], *, left: bool = False, **fields: object) -> dict[str, torch.Tensor]:
+    """Sentences of these lengths, padded."""
+    config, rows = tiny_config(**fields), {}
+    for number, length in enumerate(lengths):
+        missing = max(lengths) - length
+        for name, value in sentence(length, config, seed=number).items():
+            padding = [missing, 0] if left else [0, missing]
+            rows.setdefault(name, []).append(torch.nn.functional.pad(value, [*[0, 0] * (value.ndim - 2), *padding]))
+    return {name: torch.cat(values) for name, values in rows.items()}
+
+
+def tensors(output: dict) -> list[torch.Tensor]:
+    """Flatten what a model returns."""
+    flat = [output] if isinstance(output, torch.Tensor) else []
+    for part in [] if flat else (output.values() if isinstance(output, dict) else output):
+        flat += tensors(part)
+    return flat
