@@ -13,6 +13,7 @@ from transformers import (
 from .bundled import ELMO_TINY_EN
 from .configuration_elmo import ElmoConfig
 from .errors import ElmoError
+from .int8 import ElmoInt8Config
 from .modeling_elmo import (
     ElmoForMaskedLM,
     ElmoForPreTraining,
@@ -52,6 +53,7 @@ __all__ = [
     "ElmoForPreTraining",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
+    "ElmoInt8Config",
     "ElmoModel",
     "ElmoPreTrainedModel",
     "ElmoTokenizer",

@@ -70,6 +70,7 @@ def test_public_names_of_the_package() -> None:
         "ElmoForPreTraining",
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",
+        "ElmoInt8Config",
         "ElmoModel",
         "ElmoPreTrainedModel",
         "ElmoTokenizer",
