@@ -108,9 +108,9 @@ def add_export(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "export",
         parents=[shared],
-        help="make an original ELMo of a Transformers model",
+        help="make an original ELMo, or ONNX, of a Transformers model",
         description="Write the language model of a folder, trained or not and of any class, back in an original "
-        "format. What the format cannot hold is listed.",
+        "format. What the format cannot hold is listed. Or write the model as ONNX, for programs without PyTorch.",
         epilog="example: elmo-hf export my-elmo --format allennlp-hdf5 --output original",
     )
     parser.add_argument("model", type=Path, metavar="DIR", help="a model folder")
@@ -118,13 +118,18 @@ def add_export(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--format",
         default="allennlp-hdf5",
         metavar="NAME",
-        help="allennlp-hdf5, the default: HDF5 weights and JSON options, for AllenNLP, Flair and bilm-tf",
+        help="allennlp-hdf5, the default: HDF5 weights and JSON options, for AllenNLP, Flair and bilm-tf; or onnx: "
+        "one file, which gives vectors, or the logits of a task (extra: onnx)",
     )
-    parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="folder to make; must not exist")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="PATH", help="folder, or ONNX file, to make; must not exist"
+    )
     parser.set_defaults(run=_export)
 
 
 def _export(options: argparse.Namespace) -> int:
+    if options.format == "onnx":
+        return _export_onnx(options)
     from elmo_hf_conversion import export
 
     silence_libraries()
@@ -135,6 +140,15 @@ def _export(options: argparse.Namespace) -> int:
         print(f"    {path.name}, {readable_size(path.stat().st_size)}")
     for note in notes:
         print(note)
+    return 0
+
+
+def _export_onnx(options: argparse.Namespace) -> int:
+    from .exporting import export_onnx
+
+    silence_libraries()
+    path = export_onnx(model_folder(str(options.model)), options.output)
+    print(f"Exported to {path} ({readable_size(path.stat().st_size)}).")
     return 0
 
 
