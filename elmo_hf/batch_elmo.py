@@ -70,16 +70,15 @@ def is_one_of(input_ids: torch.Tensor, wanted: int | list[int] | None) -> torch.
 
 
 def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> None:
-    """Refuse labels that the model has not, or of another shape; numbers that are no integers are no labels.
+    """Refuse labels that the model has not, that are no integers, or of another shape.
 
     Raises:
         ValueError: If they do not fit.
     """
-    if labels.is_floating_point():
-        return
-    if labels.shape != shape:
+    if labels.shape != shape or labels.is_floating_point():
         raise ValueError(
-            f"`labels` is {tuple(labels.shape)} where the batch is {tuple(shape)}: pad both alike, labels with -100."
+            f"`labels` is {tuple(labels.shape)} of {labels.dtype} where the batch takes integers {tuple(shape)}: pad "
+            "words and labels alike, labels with -100."
         )
     wrong = labels[(labels != -100) & ((labels < 0) | (labels >= num_labels))]
     if len(wrong):
@@ -89,9 +88,27 @@ def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> No
         )
 
 
+def check_numbers(labels: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """Give numbers to predict, or 1 and 0 for each of several labels, the type of `[B, labels]` logits.
+
+    Raises:
+        ValueError: If they have another shape; where there is one label, `[B]` will do.
+    """
+    if labels.shape != logits.shape and (logits.shape[1] > 1 or labels.shape != logits.shape[:1]):
+        raise ValueError(
+            f"`labels` is {tuple(labels.shape)} where the batch takes {tuple(logits.shape)}, a number for each label: "
+            "load the model with the `num_labels` and `problem_type` of the data."
+        )
+    return labels.to(logits.dtype)
+
+
 def share_of(labels: torch.Tensor, num_items: torch.Tensor | int | None) -> torch.Tensor | float:
-    """Tell which share of the labels of a training step is in this batch."""
-    return 1.0 if num_items is None else (labels != -100).sum() / num_items
+    """Tell which share of the labels of a training step is in this batch; of none, none."""
+    if num_items is None:
+        return 1.0
+    # a number to predict may be anything
+    count = labels.numel() if labels.is_floating_point() else (labels != -100).sum()
+    return torch.as_tensor(count / torch.as_tensor(num_items).clamp(min=1))
 
 
-__all__ = ["check_labels", "find_sentences", "neighbours", "share_of"]
+__all__ = ["check_labels", "check_numbers", "find_sentences", "neighbours", "share_of"]

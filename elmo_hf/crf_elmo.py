@@ -118,8 +118,8 @@ class ElmoCrf(nn.Module):
         self.starts = nn.Parameter(torch.empty(count))
         self.ends = nn.Parameter(torch.empty(count))
 
-    def forward(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Compute how unlikely the labels of each sentence are, among all sequences of labels.
+    def forward(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        """Compute how unlikely the labels of each sentence are, among all sequences of labels; without, the `logits`.
 
         Args:
             scores: `[B, T, K]`, of each label at each place.
@@ -133,6 +133,8 @@ class ElmoCrf(nn.Module):
         Raises:
             ValueError: If a word has a label that is not there.
         """
+        if labels is None:
+            return self.logits(scores, words)
         self.check(labels, words)
         chains = gather_words(scores, words, self.transitions.dtype)
         weights = self.weights(chains.scores.dtype)
@@ -177,7 +179,7 @@ class ElmoCrf(nn.Module):
         chains = gather_words(scores, words, self.transitions.dtype)
         weights = self.weights(chains.scores.dtype)
         names: Any = self.config.id2label
-        allowed = allowed_transitions([names[label] for label in range(len(self.starts))])
+        allowed = allowed_transitions([str(names.get(label, label)) for label in range(len(self.starts))])
         if allowed is None:
             marginals = max_marginals(chains, weights)
         else:

@@ -1,31 +1,35 @@
 """Fine-tuning: a model for the labels of data, the layers of a frozen biLM computed once, a model card with scores.
 
-The command lines that train share their options, and what they do with them, here.
-
 Shape notation: `B` rows, `T` words with boundaries, `L` biLSTM layers, `H` width of a vector.
 """
 
 import argparse
+import hashlib
+import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from huggingface_hub import EvalResult, ModelCardData
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from tqdm import tqdm
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
     Trainer,
-    TrainingArguments,
 )
 
 from .bundled import ELMO_TINY_EN, model_folder
+from .checkpoints import last_checkpoint
 from .configuration_elmo import ElmoConfig
 from .errors import ElmoError
 from .files import naming_errors
+from .finetuning_options import training_arguments
 from .modeling_elmo import ElmoTaskModel
 from .tokenization_elmo import ElmoTokenizer
 
@@ -33,13 +37,16 @@ from .tokenization_elmo import ElmoTokenizer
 # what a tokenizer returns for one sentence or pair, with its labels
 Row = Mapping[str, Any]
 Model = TypeVar("Model", bound=ElmoTaskModel)
-Example = TypeVar("Example")
+
+# what a training is, in its folder: a resumed one is to be the same
+JOB_FILE = "finetuning.json"
+JOB_OPTIONS = (
+    "model", "epochs", "batch_size", "accumulate", "learning_rate", "schedule", "warmup_steps", "weight_decay",
+    "mix_regularization", "dropout", "head_hidden_size", "bf16", "seed",
+)  # fmt: skip
 
 # the layers of all sentences that are held in memory without being asked for
 LAYERS_LIMIT = 4 * 2**30
-
-# a pair is cut to at least a word on each side
-MIN_MAX_WORDS = 3
 
 
 def load_task_model(
@@ -81,138 +88,16 @@ def load_task_model(
         names = dict(enumerate(labels)) if labels else {0: "score"}
         fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
         return cls.from_pretrained(name, **fields), ElmoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise ElmoError(f"{name} cannot be loaded: {' '.join(str(error).split())}") from error
-
-
-def add_options(parser: argparse.ArgumentParser, cls: type[ElmoTaskModel], *, formats: str) -> Any:
-    """Give a command that fine-tunes the options that all of them have, of the data, the model and the training.
-
-    Args:
-        parser: Of the command line.
-        cls: The class of the model.
-        formats: Which files can be read.
-
-    Returns:
-        The group of options of the data, for more of them.
-    """
-    data = parser.add_argument_group("data")
-    data.add_argument("train", nargs="?", help=f"{formats}; may be .gz")
-    data.add_argument("--dev", metavar="FILE", help="to evaluate on after each epoch, and to choose the best one by")
-    data.add_argument("--test", metavar="FILE", help="to evaluate on at the end")
-    data.add_argument("--dataset", metavar="NAME", help="a data set of the library datasets, in place of files")
-    data.add_argument("--dataset-config", metavar="NAME", help="which of its configurations")
-    data.add_argument("--splits", nargs="+", default=["train", "validation", "test"], help="train, dev and test of it")
-    data.add_argument("--labels", nargs="+", default=[], metavar="LABEL", help="that the training data has not")
-    model = parser.add_argument_group("model")
-    model.add_argument("--model", default="elmo-tiny-en", help="a folder or a name on the Hub")
-    model.add_argument(
-        "--head", choices=tuple(cls.heads), help="the task's usual one, or the model's own, if not given"
-    )
-    model.add_argument("--head-hidden-size", type=int, help="width of each direction of the head's biLSTMs")
-    model.add_argument("--mix-at", choices=("input", "output", "both"), help="where the mix of layers goes in")
-    model.add_argument("--mix-regularization", type=float, help="lambda in the paper")
-    model.add_argument("--dropout", type=float, help="on the vectors that the head reads")
-    model.add_argument("--unfreeze", action="store_true", help="train the biLM, too")
-    model.add_argument("--layers-once", action=argparse.BooleanOptionalAction, help="even if large, or not at all")
-    training = parser.add_argument_group("training")
-    training.add_argument("--epochs", type=float, default=10)
-    training.add_argument("--batch-size", type=int, default=32, help="sentences")
-    training.add_argument("--accumulate", type=int, default=1, help="batches of a step")
-    training.add_argument("--learning-rate", type=float, help="3e-3, or 1e-4 with --unfreeze, if not given")
-    training.add_argument("--schedule", default="linear", help="of the learning rate")
-    training.add_argument("--warmup-steps", type=float, default=0, help="steps, or below 1 their share")
-    training.add_argument("--weight-decay", type=float, default=0.0)
-    training.add_argument("--patience", type=int, metavar="EPOCHS", help="stop after so many without a better result")
-    training.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
-    training.add_argument("--resume", action="store_true", help="go on from the last checkpoint in DIR")
-    training.add_argument("--threads", type=int, default=torch.get_num_threads())
-    training.add_argument("--seed", type=int, default=0)
-    training.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of model and checkpoints")
-    return data
-
-
-def parse_options(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Read the command line; end the process with a message about options that do not go together."""
-    options = parser.parse_args()
-    if (options.train is None) == (options.dataset is None):
-        parser.error("give a file to train on, or --dataset")
-    if options.max_words < MIN_MAX_WORDS:
-        parser.error(f"--max-words is to be {MIN_MAX_WORDS} or more")
-    if options.patience is not None and options.dataset is None and options.dev is None:
-        parser.error("--patience needs --dev")
-    return options
-
-
-def read_splits(
-    options: argparse.Namespace, read: Callable[[str], list[Example]], load: Callable[..., list[Example]]
-) -> dict[str, list[Example]]:
-    """Read the data that the options name.
-
-    Args:
-        options: As `parse_options` gives them.
-        read: Reads a file.
-        load: Loads a data set, given its name, that of a split, and `config`.
-
-    Returns:
-        What was read by `train`, `dev` and `test`, as far as they are there.
-    """
-    if options.dataset is None:
-        files = {"train": options.train, "dev": options.dev, "test": options.test}
-        return {name: read(file) for name, file in files.items() if file is not None}
-    splits = zip(("train", "dev", "test"), options.splits, strict=False)
-    return {name: load(options.dataset, split, config=options.dataset_config) for name, split in splits}
-
-
-def source_of(options: argparse.Namespace, split: str) -> str:
-    """Name what a split was read from, for messages."""
-    return f"{options.dataset}, {split}" if options.dataset is not None else str(getattr(options, split))
-
-
-def model_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """Give the fields of the configuration that the options say, for `load_task_model`."""
-    return {
-        "head": options.head,
-        "head_hidden_size": options.head_hidden_size,
-        "mix_at": options.mix_at,
-        "mix_regularization": options.mix_regularization,
-        "classifier_dropout": options.dropout,
-        "freeze_bilm": not options.unfreeze,
-    }
-
-
-def training_arguments(options: argparse.Namespace, best: str, *, evaluate: bool) -> TrainingArguments:
-    """Tell Trainer what the options say.
-
-    Args:
-        options: As `add_options` describes them.
-        best: The metric by which the best epoch is chosen.
-        evaluate: Whether there is a development set.
-    """
-    each_epoch = "epoch" if evaluate else "no"
-    return TrainingArguments(
-        str(options.output),
-        num_train_epochs=options.epochs,
-        per_device_train_batch_size=options.batch_size,
-        per_device_eval_batch_size=2 * options.batch_size,
-        gradient_accumulation_steps=options.accumulate,
-        learning_rate=options.learning_rate or (1e-4 if options.unfreeze else 3e-3),
-        lr_scheduler_type=options.schedule,
-        warmup_steps=options.warmup_steps,
-        weight_decay=options.weight_decay,
-        bf16=options.bf16,
-        train_sampling_strategy="group_by_length",
-        eval_strategy=each_epoch,
-        save_strategy="epoch",
-        save_total_limit=2,
-        load_best_model_at_end=evaluate,
-        metric_for_best_model=best,
-        greater_is_better=True,
-        logging_strategy="epoch",
-        dataloader_pin_memory=torch.cuda.is_available(),
-        report_to="none",
-        seed=options.seed,
-    )
+    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
+        given = ", ".join(
+            f"{field} {value}" for field, value in fields.items() if not field.endswith(("2label", "2id"))
+        )
+        reason = " ".join(str(error).split())[:300]
+        if isinstance(error, RuntimeError):
+            raise ElmoError(
+                f"The weights in {name} do not fit {given}: leave these as they are ({reason})."
+            ) from error
+        raise ElmoError(f"{name} cannot be loaded: {reason}") from error
 
 
 def layers_size(config: PreTrainedConfig, rows: Sequence[Row]) -> int:
@@ -315,6 +200,9 @@ def train(
         The trainer, and the rows as the model reads them: with the layers of a frozen biLM.
     """
     arguments = training_arguments(options, best, evaluate="dev" in rows)
+    checkpoint = None
+    if "train" in rows:
+        checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
     once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
     if once:
         rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
@@ -322,16 +210,85 @@ def train(
         model,
         arguments,
         data_collator=LayersCollator(collator),
-        train_dataset=rows["train"],
+        train_dataset=rows.get("train"),
         eval_dataset=rows.get("dev"),
         processing_class=tokenizer,
-        callbacks=[EarlyStoppingCallback(options.patience)] if options.patience else [],
+        callbacks=[Patience(options.patience)] if options.patience and "train" in rows else [],
         **more,
     )
-    result = trainer.train(resume_from_checkpoint=options.resume or None)
-    trainer.save_model()
-    trainer.save_metrics("train", result.metrics)
+    if "train" in rows:
+        with naming_save_errors(options.output):
+            result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+            trainer.save_model()
+            trainer.save_metrics("train", result.metrics)
     return trainer, rows
+
+
+class Patience(EarlyStoppingCallback):
+    """Ends a training that gets no better, but not before the first success: that of names may take epochs."""
+
+    def check_metric_value(self, args: Any, state: Any, control: Any, metric_value: float) -> None:
+        """Count evaluations without a better value, after the first one above 0."""
+        if metric_value > 0:
+            super().check_metric_value(args, state, control, metric_value)
+
+
+def begin(options: argparse.Namespace, model: ElmoTaskModel, rows: Sequence[Row], *, main: bool) -> Path | None:
+    """Make the folder of a training, or find the checkpoint from which it goes on.
+
+    Args:
+        options: As `parse_options` gives them.
+        model: As it is at the beginning.
+        rows: To train on.
+        main: Whether this process, of several, is the one that writes.
+
+    Raises:
+        ElmoError: If the folder is of another training or of something else, or cannot be made.
+    """
+    folder: Path = options.output
+    job_file = folder / JOB_FILE
+    job = {name: str(getattr(options, name)) for name in JOB_OPTIONS}
+    job |= {
+        name: str(getattr(model.config, name)) for name in ("head", "mix_at", "freeze_bilm", "num_labels", "id2label")
+    }
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps([row["input_ids"], row["labels"]]).encode())
+    job["data"] = digest.hexdigest()[:16]
+    checkpoint = last_checkpoint(folder) if options.resume else None
+    if checkpoint is None:
+        left = sorted(path.name for path in folder.glob("checkpoint-*")) if not options.resume else []
+        if left:
+            raise ElmoError(f"{folder} has checkpoints of a training: go on by --resume, or choose another folder.")
+        if folder.exists() and any(folder.iterdir()) and not job_file.exists():
+            raise ElmoError(f"{folder} holds something else than a training: choose another folder.")
+        if main:
+            with naming_errors(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")
+        return None
+    try:
+        known = json.loads(job_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ElmoError(f"{job_file} is missing or damaged: choose another folder.") from error
+    different = [
+        f"{name}: {known.get(name)} then, {value} now" for name, value in job.items() if known.get(name) != value
+    ]
+    if different:
+        raise ElmoError(
+            f"{folder} is of another training ({'; '.join(different)}): resume that, or choose another folder."
+        )
+    return checkpoint
+
+
+@contextmanager
+def naming_save_errors(folder: Path) -> Iterator[None]:
+    """Let what libraries say of a full disk be an error that names the folder."""
+    with naming_errors(folder):
+        try:
+            yield
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
 
 
 def predict(trainer: Trainer, rows: Any, split: str) -> tuple[Any, dict[str, float]]:
@@ -349,7 +306,8 @@ def predict(trainer: Trainer, rows: Any, split: str) -> tuple[Any, dict[str, flo
     trainer.args.train_sampling_strategy = "random"
     output = trainer.predict(rows, metric_key_prefix=split)
     metrics = output.metrics or {}
-    trainer.log_metrics(split, metrics)
+    if trainer.is_world_process_zero():
+        trainer.log_metrics(split, metrics)
     trainer.save_metrics(split, metrics)
     return output, {name.removeprefix(f"{split}_"): value for name, value in metrics.items()}
 
@@ -426,17 +384,11 @@ def write_card(
 
 __all__ = [
     "LayersCollator",
-    "add_options",
     "compute_layers",
     "layers_pay",
     "layers_size",
     "load_task_model",
-    "model_fields",
-    "parse_options",
     "predict",
-    "read_splits",
-    "source_of",
     "train",
-    "training_arguments",
     "write_card",
 ]

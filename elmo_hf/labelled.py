@@ -2,6 +2,8 @@
 
 import csv
 import json
+import logging
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
@@ -30,6 +32,11 @@ TEXT_COLUMNS = {
     "words": None,
 }
 LABEL_COLUMNS = ("label", "labels", "gold_label")
+
+# in SNLI, where the annotators did not agree
+NO_GOLD_LABEL = "-"
+
+logger = logging.getLogger(__name__)
 
 # a document begins in the files of the CoNLL shared tasks of 2002 and 2003
 NEW_DOCUMENT = "-DOCSTART-"
@@ -129,7 +136,9 @@ def _read_rows(path: Source, columns_of: Mapping[str, int | None]) -> Iterator[l
 
 
 def _columns(line: str, by_tab: bool) -> list[str]:
-    return line.split("\t") if by_tab else re.split("[ \t]+", line.strip(" \t"))
+    if by_tab:
+        return [column.strip(" ") for column in line.split("\t")]
+    return re.split("[ \t]+", line.strip(" \t"))
 
 
 def tag_scheme(tags: Iterable[str]) -> str | None:
@@ -160,8 +169,9 @@ def cut_sentence(sentence: TaggedSentence, max_words: int) -> Iterator[TaggedSen
     while start < len(words):
         end = start + max_words
         if end < len(words):
-            inside = ("I-", "E-", "L-")
-            end = next((place for place in range(end, start, -1) if not tags[place].startswith(inside)), end)
+            inside = ("I", "E", "L")
+            places = range(end, start, -1)
+            end = next((place for place in places if tags[place].partition("-")[0] not in inside), end)
         yield TaggedSentence(words[start:end], tags[start:end])
         start = end
 
@@ -183,12 +193,22 @@ def read_labelled(
     """
     found: list[LabelledText] = []
     wanted: tuple[str, str | None, str] | None = None
+    without = 0
     for number, record in _records(path):
         try:
             wanted = wanted or find_columns(record, text=text, pair=pair, label=label)
+            column, second, label_column = wanted
+            partner = TEXT_COLUMNS.get(column)
+            if partner is not None and second is None and text is None and record.get(partner) is not None:
+                raise ElmoError(f"a pair, with {partner}, where the first record is none: name the columns.")
+            if record.get(label_column) == NO_GOLD_LABEL and label_column == "gold_label":
+                without += 1
+                continue
             found.append(labelled_text(record, *wanted))
         except ElmoError as error:
             raise ElmoError(f"{path}, line {number}: {error}") from error
+    if without:
+        logger.warning("%s: %d records without a label are left out.", path, without)
     if not found:
         raise ElmoError(f"{path} holds no records: give JSON Lines, CSV or TSV with a text and its label.")
     return found
@@ -224,7 +244,9 @@ def _records(path: Source) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield number, _json_record(path, number, line)
         return
     tab = "\t" in head
-    rows = csv.reader(rest, delimiter="\t" if tab else ",", quoting=csv.QUOTE_NONE if tab else csv.QUOTE_MINIMAL)
+    rows = csv.reader(
+        rest, delimiter="\t" if tab else ",", quoting=csv.QUOTE_NONE if tab else csv.QUOTE_MINIMAL, strict=not tab
+    )
     try:
         names = next(rows, [])
         for row in rows:
@@ -295,6 +317,8 @@ def labelled_text(record: Mapping[str, Any], text: str, pair: str | None, label:
     if isinstance(given, bool):
         given = str(given).lower()
     parts = given if isinstance(given, list) else [given]
+    if any(isinstance(part, float) and not math.isfinite(part) for part in parts):
+        raise ElmoError(f"{label} is {given!r:.80}: give a number, or leave the record out.")
     if given == "" or any(isinstance(part, bool) or not isinstance(part, (str, int, float)) for part in parts):
         raise ElmoError(f"{label} is {given!r:.80}: give a label or a number, or leave the record out.")
     first, second = (*texts, None)[:2]
@@ -325,7 +349,7 @@ def load_split(name: str, config: str | None, split: str) -> Any:
         raise ElmoError("A data set by name needs the library datasets: pip install datasets") from error
     try:
         return load_dataset(name, config, split=split)
-    except (OSError, ValueError, DatasetsError) as error:
+    except (OSError, ValueError, RuntimeError, DatasetsError) as error:
         reason = " ".join(str(error).split())
         raise ElmoError(f"{name} cannot be loaded ({reason}): check its name, configuration and split.") from error
 
@@ -352,11 +376,16 @@ def load_tagged(
     except ElmoError as error:
         raise ElmoError(f"{name}, {split}: {error}") from error
     names = _class_names(rows.features[tags])
-    found = [
-        TaggedSentence(list(row[words]), [names[tag] if names else str(tag) for tag in row[tags]])
-        for row in rows
-        if row[words]
-    ]
+    found = []
+    for number, row in enumerate(rows, start=1):
+        given, numbers = row[words], row[tags]
+        lists = isinstance(given, list) and isinstance(numbers, list)
+        if not lists or not all(isinstance(word, str) for word in given) or None in numbers:
+            raise ElmoError(f"{name}, {split}, record {number}: {words} and {tags} are no lists of words and tags.")
+        if names and not all(0 <= tag < len(names) for tag in numbers):
+            raise ElmoError(f"{name}, {split}, record {number}: {tags} has {min(numbers)}, which is no tag.")
+        if given:
+            found.append(TaggedSentence(given, [names[tag] if names else str(tag) for tag in numbers]))
     wrong = next((number for number, part in enumerate(found, start=1) if len(part.words) != len(part.tags)), None)
     if wrong or not found:
         culprit = f"sentence {wrong} has not as many tags as words" if wrong else "there are no sentences"
@@ -388,6 +417,7 @@ def load_labelled(
     """
     rows = load_split(name, config, split)
     found: list[LabelledText] = []
+    without = 0
     try:
         columns = find_columns(rows.column_names, text=text, pair=pair, label=label)
         names = _class_names(rows.features[columns[2]])
@@ -396,11 +426,17 @@ def load_labelled(
             given: Any = part.label
             if names:
                 many = isinstance(given, list)
-                classes = [names[number] if number >= 0 else "none" for number in (given if many else [given])]
+                numbers = given if many else [given]
+                if min(numbers, default=0) < 0:
+                    without += 1
+                    continue
+                classes = [names[number] for number in numbers]
                 part = part._replace(label=classes if many else classes[0])
             found.append(part)
     except ElmoError as error:
         raise ElmoError(f"{name}, {split}, record {len(found) + 1}: {error}") from error
+    if without:
+        logger.warning("%s, %s: %d records without a label are left out.", name, split, without)
     if not found:
         raise ElmoError(f"{name}, {split}: there are no records: choose another split.")
     return found

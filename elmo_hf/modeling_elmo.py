@@ -35,7 +35,7 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 
-from .batch_elmo import check_labels, find_sentences, neighbours, share_of
+from .batch_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
@@ -709,11 +709,17 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         """Run the biLM, or take the layers that it gave before, `[B, T, L + 1, H]`."""
         if bilm_layers is None:
             return run_bilm(self.elmo, **inputs)
-        wanted = (len(self.elmo.layers) + 1, self.config.hidden_size)
-        if bilm_layers.shape[2:] != wanted:
+        if not self.config.freeze_bilm:
             raise ValueError(
-                f"`bilm_layers` is {tuple(bilm_layers.shape)}; this model takes (sentences, words, {wanted[0]}, "
-                f"{wanted[1]}): stack its own `hidden_states`."
+                "The biLM is trained, but with `bilm_layers` it is not run: freeze it, or do without them."
+            )
+        wanted = (len(self.elmo.layers) + 1, self.config.hidden_size)
+        ids, parts = inputs.get("input_ids"), inputs.get("parts", 1)
+        batch = bilm_layers.shape[:2] if ids is None else (ids.shape[0] // parts, ids.shape[1])
+        if tuple(bilm_layers.shape) != (*batch, *wanted):
+            raise ValueError(
+                f"`bilm_layers` is {tuple(bilm_layers.shape)}; this model and batch take {(*batch, *wanted)}, "
+                "(sentences, words, layers, width): stack the model's own `hidden_states`."
             )
         return bilm_layers.to(self.dtype).unbind(dim=2), ElmoModelOutput()
 
@@ -821,10 +827,10 @@ class ElmoForTokenClassification(ElmoTaskModel):
             logits = self.classifier(self.dropout(self.head(vectors, words, mix)))
             if labels is not None:
                 num_items = kwargs.get("num_items_in_batch")
-                count = (labels != -100).sum().clamp(min=1) if num_items is None else num_items
-                loss = self.head.crf(logits, words, labels).sum() / count
+                count = (labels != -100).sum() if num_items is None else torch.as_tensor(num_items)
+                loss = self.head.crf(logits, words, labels).sum() / count.clamp(min=1)
             if not self.training:
-                logits = self.head.crf.logits(logits, words)
+                logits = self.head.crf(logits, words)
         if labels is not None:
             loss = self.add_penalty(loss, share_of(labels, kwargs.get("num_items_in_batch")))
         return ElmoTokenClassifierOutput(
@@ -891,8 +897,12 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         logits = self.classifier(self.dropout(self.head(*self.vectors_of(layers), sentence * words)))
         loss = None
         if labels is not None:
-            if self.config.problem_type in (None, "single_label_classification") and self.num_labels > 1:
+            single = self.config.problem_type == "single_label_classification"
+            # what is not said, Transformers tells by the labels
+            if single or (self.config.problem_type is None and self.num_labels > 1 and labels.ndim == 1):
                 check_labels(labels, logits.shape[:1], self.num_labels)
+            else:
+                labels = check_numbers(labels, logits)
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
             share = share_of(labels, num_items)
             loss = self.add_penalty(loss * share, share)

@@ -2,16 +2,20 @@
 
     python examples/finetune_classification.py train.jsonl --dev dev.jsonl --test test.jsonl --head bcn --output DIR
     python examples/finetune_classification.py --dataset NAME --output DIR
+    python examples/finetune_classification.py --model DIR --test other.jsonl --output scores
 
 JSON Lines, CSV with a head line, or TSV, with the columns `text` and `label`, or `premise`, `hypothesis` and `label`,
 and other names that data sets use; JSON may have lists of words. Labels are classes; lists of classes, of which a text
 has several or none; or numbers with a point, for regression. The biLM is left as it is unless you say `--unfreeze`;
 the vectors of a frozen one are computed once, before the first epoch, in float16, if they fit in 4 GiB. Needs
 `pip install "elmo_hf[finetune]"`. Run again with `--resume`, an interrupted training goes on from its last checkpoint
-to the same result.
+to the same result. `dev.jsonl` and `test.jsonl` in the output have each label, and what was predicted.
 """
 
 import argparse
+import json
+import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,19 +31,12 @@ from transformers import (
     EvalPrediction,
     set_seed,
 )
+from transformers.utils.logging import set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
-from elmo_hf.finetuning import (
-    add_options,
-    load_task_model,
-    model_fields,
-    parse_options,
-    predict,
-    read_splits,
-    source_of,
-    train,
-    write_card,
-)
+from elmo_hf.files import naming_errors
+from elmo_hf.finetuning import load_task_model, predict, train, write_card
+from elmo_hf.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of
 from elmo_hf.labelled import LabelledText, load_labelled, read_labelled
 
 
@@ -56,18 +53,21 @@ Splits = dict[str, list[LabelledText]]
 
 def parse_arguments() -> argparse.Namespace:
     """Describe the command line."""
-    parser = argparse.ArgumentParser(
-        description="Fine-tune ELMo to classify sentences or pairs.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    data = add_options(
+        parser,
+        ElmoForSequenceClassification,
+        formats="JSON Lines, CSV or TSV",
+        usual_head="mean for sentences, esim for pairs",
+        learning_rate=1e-3,
     )
-    data = add_options(parser, ElmoForSequenceClassification, formats="JSON Lines, CSV or TSV")
     data.add_argument("--text-column", metavar="NAME", help="the sentence, or the first one of a pair")
     data.add_argument("--pair-column", metavar="NAME", help="the second one")
     data.add_argument("--label-column", metavar="NAME", help="label, labels or gold_label if not given")
     data.add_argument(
         "--problem", choices=tuple(PROBLEMS), help="as the labels of the training data look if not given"
     )
-    data.add_argument("--max-words", type=int, default=400, help="cut longer texts")
+    data.add_argument("--max-words", type=int, default=400, help="cut longer texts; 400")
     return parse_options(parser)
 
 
@@ -106,7 +106,7 @@ def names_of(text: LabelledText) -> list[str]:
 def find_labels(texts: Sequence[LabelledText], more: Sequence[str]) -> list[str]:
     """List the labels of the training data, and those given besides; numbers in their order."""
     labels = {label for text in texts for label in names_of(text)} | set(more)
-    if all(label.lstrip("-").isdecimal() for label in labels):
+    if all(re.fullmatch(r"-?\d+", label) for label in labels):
         return sorted(labels, key=int)
     return sorted(labels)
 
@@ -131,6 +131,8 @@ def encode(
         parts = parts_of(text)
         options = {"is_split_into_words": isinstance(parts[0], list)}
         row = dict(tokenizer(*parts, **options))
+        if row["input_ids"].count(tokenizer.bos_token_id) != len(parts):
+            raise ElmoError(f"{name}, record {count}: the text has a boundary, <S> or </S>, in it: take it out.")
         if len(row["input_ids"]) > most:
             cut += 1
             row = dict(tokenizer(*parts, **options, truncation=True, max_length=most))
@@ -159,7 +161,10 @@ def parts_of(text: LabelledText) -> list[Any]:
 def number_of(text: LabelledText, numbers: dict[str, int], problem: str) -> int | float | list[float]:
     """Give the model's number of a label: a class, 1 for each of several, or the number that it is."""
     if problem == "regression":
-        return float(str(text.label))
+        value = float(str(text.label))
+        if not math.isfinite(value):
+            raise ValueError(text.label)
+        return value
     classes = [numbers[name] for name in names_of(text)]
     if problem == "multi":
         return [float(number in classes) for number in range(len(numbers))]
@@ -197,18 +202,39 @@ def make_metrics(problem: str) -> Callable[[EvalPrediction], dict[str, float]]:
     return score
 
 
+def write_predictions(path: Path, texts: Sequence[LabelledText], scores: Any, problem: str, model: Any) -> None:
+    """Write for each text its label and what was predicted, in the order of the file."""
+    names = model.config.id2label
+    with naming_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8") as file:
+            for text, row in zip(texts, np.asarray(scores).reshape(len(texts), -1), strict=True):
+                found: Any = names[int(row.argmax())]
+                if problem == "regression":
+                    found = round(float(row[0]), 6)
+                elif problem == "multi":
+                    found = [names[number] for number in np.flatnonzero(row > 0)]
+                file.write(json.dumps({"label": text.label, "predicted": found}, ensure_ascii=False) + "\n")
+
+
 def main() -> None:
     """Train, evaluate and save."""
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     set_seed(options.seed)
+    # that a language model has no head, and a task no softmax, is as it should be
+    set_verbosity_error()
     splits = read_texts(options)
-    problem = options.problem or problem_of(splits["train"])
-    pairs = splits["train"][0].pair is not None
+    first = next(iter(splits.values()))
+    problem = options.problem or problem_of(first)
+    pairs = first[0].pair is not None
+    labels = None if problem == "regression" else find_labels(splits.get("train", []), options.labels)
+    if labels == [] and "train" in splits:
+        raise ElmoError("The training data has no label at all: give some, or --labels.")
     model, tokenizer = load_task_model(
         ElmoForSequenceClassification,
         options.model,
-        None if problem == "regression" else find_labels(splits["train"], options.labels),
+        labels,
         problem_type=PROBLEMS[problem][0],
         default_head="esim" if pairs else None,
         **model_fields(options),
@@ -234,9 +260,11 @@ def main() -> None:
     scores: dict[str, dict[str, float]] = {}
     kinds = ("accuracy", "macro_f1", "f1", "pearson", "spearman", "mse")
     for split in [name for name in rows if name != "train"]:
-        _, metrics = predict(trainer, rows[split], split)
+        output, metrics = predict(trainer, rows[split], split)
         scores[split] = {kind: metrics[kind] for kind in kinds if kind in metrics}
-    if trainer.is_world_process_zero():
+        if trainer.is_world_process_zero():
+            write_predictions(options.output / f"{split}.jsonl", splits[split], output.predictions, problem, model)
+    if trainer.is_world_process_zero() and "train" in splits:
         write_card(
             options.output,
             model,
@@ -253,3 +281,5 @@ if __name__ == "__main__":
         main()
     except ElmoError as error:
         sys.exit(f"finetune_classification.py: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("finetune_classification.py: interrupted: the same command with --resume goes on")

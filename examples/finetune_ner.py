@@ -1,12 +1,14 @@
 """Fine-tune ELMo to tag words: names, parts of speech, or any other labels of words.
 
-    python examples/finetune_ner.py train.conll --dev dev.conll --test test.conll --head bilstm-crf --output my-ner
+    python examples/finetune_ner.py train.conll --dev dev.conll --test test.conll --output my-ner
     python examples/finetune_ner.py --dataset NAME --output my-ner
+    python examples/finetune_ner.py --model my-ner --test other.conll --output scores
 
 A word and its tag a line, an empty line after each sentence. The biLM is left as it is unless you say `--unfreeze`;
 the vectors of a frozen one are computed once, before the first epoch, in float16, if they fit in 4 GiB. Needs
 `pip install "elmo_hf[finetune]"`. `torchrun --nproc-per-node 2 examples/finetune_ner.py ...` trains in two processes.
-Run again with `--resume`, an interrupted training goes on from its last checkpoint to the same result.
+Run again with `--resume`, an interrupted training goes on from its last checkpoint to the same result. `dev.conll` and
+`test.conll` in the output have each word, its tag, and the tag that was predicted.
 """
 
 import argparse
@@ -26,19 +28,12 @@ from transformers import (
     Trainer,
     set_seed,
 )
+from transformers.utils.logging import set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
-from elmo_hf.finetuning import (
-    add_options,
-    load_task_model,
-    model_fields,
-    parse_options,
-    predict,
-    read_splits,
-    source_of,
-    train,
-    write_card,
-)
+from elmo_hf.files import naming_errors
+from elmo_hf.finetuning import load_task_model, predict, train, write_card
+from elmo_hf.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of
 from elmo_hf.labelled import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 
 
@@ -50,14 +45,18 @@ Splits = dict[str, list[TaggedSentence]]
 
 def parse_arguments() -> argparse.Namespace:
     """Describe the command line."""
-    parser = argparse.ArgumentParser(
-        description="Fine-tune ELMo to tag words.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    data = add_options(
+        parser,
+        ElmoForTokenClassification,
+        formats="words and tags in columns, apart by TAB or spaces, with an empty line after each sentence",
+        usual_head="bilstm-crf for spans such as names, linear for other tags",
+        learning_rate=3e-3,
     )
-    data = add_options(parser, ElmoForTokenClassification, formats="words and tags in columns, apart by TAB or spaces")
-    data.add_argument("--word-column", type=int, default=0, help="the first is 0, the last -1")
-    data.add_argument("--tag-column", type=int, default=-1, help="the first is 0, the last -1")
+    data.add_argument("--word-column", type=int, default=0, help="the first is 0, the last -1 (default: %(default)s)")
+    data.add_argument("--tag-column", type=int, default=-1, help="the first is 0, the last -1 (default: %(default)s)")
     data.add_argument("--columns", nargs=2, default=(None, None), metavar=("WORDS", "TAGS"), help="of the data set")
-    data.add_argument("--max-words", type=int, default=400, help="cut longer sentences in pieces, between names")
+    data.add_argument("--max-words", type=int, default=400, help="cut longer sentences in pieces, between names; 400")
     return parse_options(parser)
 
 
@@ -80,7 +79,7 @@ def read_sentences(options: argparse.Namespace) -> Splits:
 
 def find_labels(splits: Splits, more: Sequence[str]) -> list[str]:
     """List the tags of the training data, and those given besides; `O` is the first, `B-` and `I-` go together."""
-    labels = {tag for _, tags in splits["train"] for tag in tags} | set(more)
+    labels = {tag for _, tags in splits.get("train", []) for tag in tags} | set(more)
     if tag_scheme(labels) == "IOB2":
         labels |= {f"{prefix}{tag[1:]}" for tag in labels if tag != "O" for prefix in "BI"}
     return sorted(labels, key=lambda tag: (tag != "O", tag.partition("-")[2], tag))
@@ -92,14 +91,15 @@ def encode(sentences: list[TaggedSentence], tokenizer: ElmoTokenizer, label2id: 
     Raises:
         ElmoError: If the model has no label for a tag.
     """
+    wrong = sorted({tag for _, tags in sentences for tag in tags if tag not in label2id})
+    if wrong:
+        where = next(number for number, (_, tags) in enumerate(sentences, start=1) if wrong[0] in tags)
+        raise ElmoError(
+            f"{name} has tags that neither the training data nor the model has, {' '.join(wrong)} (the first in "
+            f"sentence {where}): correct them, or add --labels {' '.join(wrong)}."
+        )
     rows = []
-    for number, (words, tags) in enumerate(sentences, start=1):
-        wrong = next((tag for tag in tags if tag not in label2id), None)
-        if wrong is not None:
-            raise ElmoError(
-                f"{name}, sentence {number}: no tag of the training data or the model is {wrong!r}: correct it, or "
-                "name it by --labels."
-            )
+    for words, tags in sentences:
         row = dict(tokenizer(words, is_split_into_words=True))
         row["labels"] = [-100, *(label2id[tag] for tag in tags), -100]
         rows.append(row)
@@ -147,9 +147,13 @@ def make_metrics(names: dict[int, str]) -> Callable[[EvalPrediction], dict[str, 
 
 def report_of(wanted: list[list[str]], found: list[list[str]], scheme: str, *, output_dict: bool = False) -> Any:
     """Score names: one counts where its words and its type are right, and its tags follow the scheme."""
+    if not any(tag != "O" for tags in [*wanted, *found] for tag in tags):
+        # seqeval has no report of nothing
+        nothing = {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}
+        return {"micro avg": nothing} if output_dict else "no names, and none found\n"
     with warnings.catch_warnings():
-        # the averages where there are no names at all
-        warnings.simplefilter("ignore", RuntimeWarning)
+        # what has no names, or none found, scores 0
+        warnings.simplefilter("ignore")
         return classification_report(
             wanted, found, mode="strict", scheme=SCHEMES[scheme], digits=4, zero_division=0, output_dict=output_dict
         )
@@ -179,7 +183,9 @@ def evaluate(
                 "".join(f"{word}\t{tag}\t{next(tags)}\n" for word, tag in zip(*sentence, strict=True))
                 for sentence in splits[split]
             ]
-            (folder / f"{split}.conll").write_text("\n".join(lines), encoding="utf-8")
+            with naming_errors(folder / f"{split}.conll"):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{split}.conll").write_text("\n".join(lines), encoding="utf-8")
     return scores, report
 
 
@@ -188,11 +194,16 @@ def main() -> None:
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     set_seed(options.seed)
+    # that a language model has no head, and a task no softmax, is as it should be
+    set_verbosity_error()
     splits = read_sentences(options)
+    labels = find_labels(splits, options.labels)
+    spans = tag_scheme(labels) is not None
     model, tokenizer = load_task_model(
         ElmoForTokenClassification,
         options.model,
-        find_labels(splits, options.labels),
+        labels,
+        default_head="bilstm-crf" if spans else None,
         **model_fields(options),
     )
     names: Any = model.config.id2label
@@ -212,14 +223,13 @@ def main() -> None:
         preprocess_logits_for_metrics=lambda logits, _: logits.argmax(dim=-1),
     )
     scores, report = evaluate(trainer, splits, rows, names, options.output)
-    if trainer.is_world_process_zero():
-        data = options.dataset or Path(options.train).name
+    if trainer.is_world_process_zero() and "train" in splits:
         write_card(
             options.output,
             model,
             task="token-classification",
             base=options.model,
-            data=data,
+            data=options.dataset or Path(options.train).name,
             scores=scores,
             command=["python", *sys.argv],
             report=report,
@@ -231,3 +241,5 @@ if __name__ == "__main__":
         main()
     except ElmoError as error:
         sys.exit(f"finetune_ner.py: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("finetune_ner.py: interrupted: the same command with --resume goes on")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo_hf.batch_elmo import check_labels, find_sentences, neighbours, share_of
+from elmo_hf.batch_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
 
 
 BOS, EOS = 1, 2
@@ -55,7 +55,9 @@ def test_a_label_that_the_model_has_not_is_named(label: int) -> None:
 
 
 def test_labels_of_another_shape_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"`labels` is \(1, 2\) where the batch is \(1, 3\): pad both alike"):
+    with pytest.raises(
+        ValueError, match=r"`labels` is \(1, 2\) of torch.int64 where the batch takes integers \(1, 3\)"
+    ):
         check_labels(torch.tensor([[0, 1]]), torch.Size([1, 3]), 3)
 
 
@@ -64,3 +66,20 @@ def test_a_batch_has_its_share_of_the_labels_of_a_step() -> None:
 
     assert share_of(labels, None) == 1
     assert share_of(labels, 12) == 0.25
+
+
+def test_a_step_without_labels_has_no_share() -> None:
+    nothing = torch.full((2, 3), -100)
+
+    assert share_of(nothing, torch.tensor(0)) == 0
+    assert share_of(nothing, 0) == 0
+    # a number to predict may be any
+    assert share_of(torch.tensor([-100.0, 1.0]), 4) == 0.5
+
+
+def test_numbers_take_the_type_and_shape_of_the_scores() -> None:
+    assert check_numbers(torch.tensor([1, 2]), torch.zeros(2, 1)).dtype == torch.float32
+    assert check_numbers(torch.ones(2, 3, dtype=torch.int64), torch.zeros(2, 3)).shape == (2, 3)
+    for labels, logits in ((torch.zeros(2, 2), torch.zeros(2, 1)), (torch.zeros(2), torch.zeros(2, 3))):
+        with pytest.raises(ValueError, match=r"`labels` is .* where the batch takes .* a number for each label"):
+            check_numbers(labels, logits)

@@ -1,6 +1,5 @@
 """Layers computed once are those of every epoch, rows are padded alike, and a model that does not fit is refused."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,10 @@ from transformers import DataCollatorForTokenClassification, DataCollatorWithPad
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.finetuning import (
     LayersCollator,
-    add_options,
     compute_layers,
     layers_pay,
     layers_size,
     load_task_model,
-    model_fields,
-    training_arguments,
     write_card,
 )
 
@@ -128,24 +124,6 @@ def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
         load_task_model(ElmoForTokenClassification, "nothing-there", NAMES)
     with pytest.raises(ElmoError, match=r"^.*elmo-tiny-en cannot be loaded: `mix_at` is 'output', but the head .*$"):
         load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, mix_at="output")
-
-
-def test_options_reach_the_model_and_the_trainer(tmp_path: Path) -> None:
-    parser = argparse.ArgumentParser()
-    add_options(parser, ElmoForTokenClassification, formats="columns")
-    options = parser.parse_args(
-        ["--output", str(tmp_path), "--head=bilstm-crf", "--mix-at=both", "--dropout=0.25", "--unfreeze", "--epochs=3"]
-    )
-
-    model, _ = load_task_model(ElmoForTokenClassification, options.model, NAMES, **model_fields(options))
-
-    assert (model.config.head, model.config.mix_at, model.config.head_hidden_size) == ("bilstm-crf", "both", 200)
-    assert model.config.classifier_dropout == 0.25
-    assert not model.config.freeze_bilm
-    arguments = training_arguments(options, "f1", evaluate=True)
-    assert (arguments.num_train_epochs, arguments.learning_rate) == (3, 1e-4)
-    assert arguments.load_best_model_at_end
-    assert not training_arguments(options, "f1", evaluate=False).load_best_model_at_end
 
 
 def test_the_card_has_figures_that_the_hub_reads(tagger: ElmoForTokenClassification, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from elmo_hf.labelled import (
     load_tagged,
     read_labelled,
     read_tagged,
+    read_texts,
+    read_words,
     tag_scheme,
     to_iob2,
 )
@@ -255,3 +257,71 @@ def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.M
 
     with pytest.raises(ElmoError, match=r"^A data set by name needs the library datasets: pip install datasets$"):
         load_tagged("conll", "train")
+
+
+def test_a_quote_that_is_not_closed_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text('label,text\n0,"He said no\n1,yes\n', encoding="utf-8")
+    (tmp_path / "y.csv").write_text('label,text\n0,"Hello" she said\n', encoding="utf-8")
+
+    for name in ("x.csv", "y.csv"):
+        with pytest.raises(ElmoError, match=rf"{name}, line \d: not CSV \(.*\): quote the texts"):
+            read_labelled(tmp_path / name)
+
+
+def test_records_without_a_gold_label_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{"sentence1": "a", "sentence2": "b", "gold_label": label} for label in ("neutral", "-", "neutral")]
+    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+    assert [text.label for text in read_labelled(tmp_path / "x.jsonl")] == ["neutral", "neutral"]
+    assert "x.jsonl: 1 records without a label are left out." in caplog.text
+
+
+def test_a_pair_among_single_texts_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text(
+        '{"premise": "a", "label": 1}\n{"premise": "a", "hypothesis": "b", "label": 1}\n', encoding="utf-8"
+    )
+
+    with pytest.raises(ElmoError, match=r"x\.jsonl, line 2: a pair, with hypothesis, where the first record is none"):
+        read_labelled(tmp_path / "x.jsonl")
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "-Infinity"])
+def test_a_number_that_is_none_is_named(number: str, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text(f'{{"text": "a", "label": {number}}}\n', encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=r"x\.jsonl, line 1: label is .*: give a number, or leave the record out"):
+        read_labelled(tmp_path / "x.jsonl")
+
+
+def test_blanks_after_a_tag_are_none_of_it(tmp_path: Path) -> None:
+    (tmp_path / "x.conll").write_text("a\tO \nb\t B-X\n", encoding="utf-8")
+
+    assert read_tagged(tmp_path / "x.conll") == [TaggedSentence(["a", "b"], ["O", "B-X"])]
+
+
+def test_pieces_end_between_spans_without_types() -> None:
+    pieces = list(cut_sentence(TaggedSentence(list("abcdef"), ["O", "O", "B", "I", "I", "O"]), 4))
+
+    assert [tags for _, tags in pieces] == [["O", "O"], ["B", "I", "I", "O"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a O\nb O\n\n\nc O\n", [["a", "b"], ["c"]]),
+        ("1\ta\t_" + "\t_" * 7 + "\n1-2\tab" + "\t_" * 8 + "\n2\tb" + "\t_" * 8 + "\n", [["a", "b"]]),
+        ("", []),
+    ],
+)
+def test_words_alone(content: str, words: list[list[str]], tmp_path: Path) -> None:
+    (tmp_path / "x.conll").write_text(content, encoding="utf-8")
+
+    assert list(read_words(tmp_path / "x.conll")) == words
+
+
+def test_texts_alone(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"tokens": ["a"], "id": 1}\n\n{"tokens": "b c"}\n', encoding="utf-8")
+
+    assert list(read_texts(tmp_path / "x.jsonl")) == [["a"], "b c"]
+    with pytest.raises(ElmoError, match=r"line 1: no column body; there are tokens, id"):
+        list(read_texts(tmp_path / "x.jsonl", text="body"))

@@ -290,10 +290,40 @@ def test_layers_computed_before_give_the_same(cls: type, fields: dict, mix_at: s
 def test_layers_of_another_model_are_refused() -> None:
     model = make(ElmoForTokenClassification)
 
-    with pytest.raises(
-        ValueError, match=r"`bilm_layers` is \(1, 4, 2, 16\); this model takes \(sentences, words, 3, 16"
-    ):
-        model(**row(2, model=model), bilm_layers=torch.zeros(1, 4, 2, 16))
+    for shape in ((1, 4, 2, 16), (1, 3, 3, 16), (2, 4, 3, 16)):
+        with pytest.raises(ValueError, match=r"`bilm_layers` is \(.*\); this model and batch take \(1, 4, 3, 16\)"):
+            model(**row(2, model=model), bilm_layers=torch.zeros(shape))
+
+
+def test_layers_are_not_taken_for_a_bilm_that_is_trained() -> None:
+    model = make(ElmoForTokenClassification, freeze_bilm=False)
+
+    with pytest.raises(ValueError, match=r"`bilm_layers` would leave the biLM untrained: freeze it"):
+        model(**row(2, model=model), bilm_layers=torch.zeros(1, 4, 3, 16))
+
+
+@each_task
+def test_a_step_without_labels_changes_nothing(cls: type, fields: dict[str, object]) -> None:
+    model = make(cls, mix_regularization=0.1, **fields).train()
+    lengths = (2, 1) if fields["head"] == "esim" else (2,)
+    batch = row(*lengths, model=model)
+    labels = torch.full_like(batch["input_ids"] if cls is ElmoForTokenClassification else torch.zeros(1).long(), -100)
+
+    model(**batch, labels=labels, num_items_in_batch=torch.tensor(0)).loss.nan_to_num().backward()
+
+    assert all(part.grad is None or part.grad.isfinite().all() for part in model.parameters())
+
+
+def test_numbers_may_be_integers_and_several_labels_too() -> None:
+    number = make(ElmoForSequenceClassification, head="mean", id2label={0: "score"})
+    several = make(ElmoForSequenceClassification, head="mean", problem_type="multi_label_classification")
+    batch = row(2, model=number)
+
+    assert number(**batch, labels=torch.tensor([3])).loss == number(**batch, labels=torch.tensor([3.0])).loss
+    ones = torch.tensor([[1, 0, 1]])
+    assert several(**batch, labels=ones).loss == several(**batch, labels=ones.float()).loss
+    with pytest.raises(ValueError, match=r"`labels` is \(1, 2\) where the batch takes \(1, 1\), a number for each"):
+        number(**batch, labels=torch.zeros(1, 2))
 
 
 def test_the_sentences_of_a_pair_are_read_apart() -> None:

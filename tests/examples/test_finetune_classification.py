@@ -190,3 +190,55 @@ def test_an_error_of_the_command_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     # a text as the status is printed, and the status is 1
     with pytest.raises(SystemExit, match=r"^finetune_classification\.py: error: absent\.csv cannot be read [^\n]*$"):
         runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "expected"),
+    [
+        (["a", "b", "b", "a"], [], {"a", "b"}),
+        ([["a"], ["a", "b"], [], ["b"]], [], {"a", "b"}),
+        ([0.5, 1.5, 2.0, -1.0], [], None),
+    ],
+    ids=["single", "multi", "regression"],
+)
+def test_predictions_are_written_in_the_order_of_the_file(
+    run: Run, labels: list[Any], options: list[str], expected: set[str] | None
+) -> None:
+    train = written(labels)
+    run(train, f"--test={train}", *options)
+
+    rows = [json.loads(line) for line in Path("out/test.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in rows] == labels
+    for row in rows:
+        found = row["predicted"]
+        if expected is None:
+            assert isinstance(found, float)
+        else:
+            assert set(found if isinstance(found, list) else [found]) <= expected
+
+
+@pytest.mark.parametrize("label", ["nan", "inf"])
+def test_what_is_no_number_is_not_learned(run: Run, label: str) -> None:
+    Path("train.csv").write_text(f"text,label\nno,1.5\nyes,{label}\n", encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=rf"^train\.csv, record 2: the label '{label}' is not a number"):
+        run("train.csv")
+
+
+def test_labels_that_look_like_numbers_may_be_none(run: Run) -> None:
+    run(written(["--5", "1", "2", "3"]))
+
+    model = AutoModelForSequenceClassification.from_pretrained("out")
+    assert list(model.config.id2label.values()) == ["--5", "1", "2", "3"]
+
+
+def test_a_text_with_a_boundary_in_it_is_named(run: Run) -> None:
+    Path("train.csv").write_text("text,label\nno,a\nyes </S> <S> no,b\n", encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=r"^train\.csv, record 2: the text has a boundary, <S> or </S>, in it"):
+        run("train.csv")
+
+
+def test_no_labels_at_all_are_refused(run: Run) -> None:
+    with pytest.raises(ElmoError, match=r"^The training data has no label at all: give some, or --labels"):
+        run(written([[], [], [], []]))

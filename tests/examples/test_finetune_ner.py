@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoModelForTokenClassification, EvalPrediction, pipeline
 
@@ -100,15 +101,15 @@ def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path)
 
 def test_the_bilm_is_trained_if_it_is_to_be(run: Run) -> None:
     before = load_file(ELMO_TINY_EN / "model.safetensors")
-    for options, same in ([], True), (["--no-layers-once"], True), (["--unfreeze"], False):
-        run("--epochs=1", *options)
-        after = load_file("out/model.safetensors")
+    for name, options, same in ("a", [], True), ("b", ["--no-layers-once"], True), ("c", ["--unfreeze"], False):
+        run("--epochs=1", f"--output={name}", *options)
+        after = load_file(f"{name}/model.safetensors")
         changed = [
-            name
-            for name, part in before.items()
-            if f"elmo.{name.removeprefix('elmo.')}" in after
-            and "scalar_mix" not in name
-            and not torch.equal(part, after[f"elmo.{name.removeprefix('elmo.')}"])
+            weight
+            for weight, part in before.items()
+            if f"elmo.{weight.removeprefix('elmo.')}" in after
+            and "scalar_mix" not in weight
+            and not torch.equal(part, after[f"elmo.{weight.removeprefix('elmo.')}"])
         ]
         assert (not changed) == same
 
@@ -162,7 +163,7 @@ def test_names_are_scored_strictly(script: ModuleType) -> None:
         (
             "Paul\tB-ORG\n",
             [],
-            "dev.conll, sentence 1: no tag of the training data or the model is 'B-ORG': correct it",
+            "dev.conll has tags that neither the training data nor the model has, B-ORG (the first in sentence 1)",
         ),
         ("", [], "dev.conll holds no sentences: give"),
         ("Paul\n", [], "dev.conll, line 1: 'Paul' has not the columns"),
@@ -197,15 +198,101 @@ def test_takes_a_data_set(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "dev_f1" in results()
 
 
-def test_needs_data(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, message in (
-        (["--dataset=x"], "give a file to train on, or --dataset"),
-        (["--patience=1"], "--patience needs --dev"),
-        (["--max-words=0"], "--max-words is to be 3 or more"),
-    ):
-        with pytest.raises(SystemExit):
-            run(*arguments)
-        assert message in capsys.readouterr().err
+def test_an_interrupted_training_goes_on_from_what_is_whole(run: Run) -> None:
+    options = ["--dev=dev.conll", "--epochs=2"]
+    run(*options, "--resume")
+    with pytest.raises(ElmoError, match=r"^out has checkpoints of a training: go on by --resume, or choose another"):
+        run(*options)
+    *_, last = sorted(Path("out").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
+    weights = Path("out/model.safetensors").read_bytes()
+    # as if it had been killed while it wrote
+    (last / "trainer_state.json").unlink()
+
+    run(*options, "--resume")
+
+    assert Path("out/model.safetensors").read_bytes() == weights
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epochs=3"], r"epochs: 1.0 then, 3.0 now"),
+        (["--head=linear"], r"head: bilstm-crf then, linear now"),
+        (["--labels", "B-ORG"], r"id2label: .* now"),
+        ([], r"data: \w+ then, \w+ now"),
+    ],
+)
+def test_another_training_is_not_resumed(run: Run, arguments: list[str], message: str) -> None:
+    run("--epochs=1")
+    if not arguments:
+        Path("train.conll").write_text(columns(SENTENCES), encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=rf"^out is of another training \(.*{message}.*\): resume that, or choose"):
+        run("--epochs=1", *arguments, "--resume")
+
+
+def test_a_folder_of_something_else_is_kept(run: Run) -> None:
+    Path("out").mkdir()
+    Path("out/README.md").write_text("mine")
+
+    with pytest.raises(ElmoError, match=r"^out holds something else than a training: choose another folder"):
+        run("--epochs=1")
+
+    assert Path("out/README.md").read_text() == "mine"
+
+
+def test_a_trained_model_is_measured_alone(run: Run) -> None:
+    run("--dev=dev.conll", "--epochs=1")
+    scores = results()["dev_accuracy"]
+
+    run("--model=out", "--test=dev.conll", "--output=again", train="")
+
+    assert results("again")["test_accuracy"] == scores
+    assert sorted(path.name for path in Path("again").iterdir()) == [
+        "all_results.json",
+        "test.conll",
+        "test_results.json",
+    ]
+
+
+def test_the_head_is_that_of_the_task(run: Run) -> None:
+    run("--epochs=1")
+    assert AutoModelForTokenClassification.from_pretrained("out").config.head == "bilstm-crf"
+    Path("pos.conll").write_text(columns([("no king", "RB NN")]), encoding="utf-8")
+
+    run("--epochs=1", "--output=pos", train="pos.conll")
+
+    assert AutoModelForTokenClassification.from_pretrained("pos").config.head is None
+
+
+def test_data_without_names_scores_0(run: Run) -> None:
+    Path("dev.conll").write_text("no\tO\n", encoding="utf-8")
+
+    run("--dev=dev.conll", "--epochs=1", "--learning-rate=0")
+
+    assert results()["dev_f1"] == 0
+
+
+def test_a_full_disk_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("transformers.Trainer.save_model", full)
+
+    with pytest.raises(ElmoError, match=r"^out cannot be written \(.*No space left on device"):
+        run("--epochs=1")
+
+
+def test_an_interruption_is_one_line(run: Run, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    del run, script
+    monkeypatch.setattr(sys, "argv", ["finetune_ner.py", "train.conll", "--output", "out"])
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_hf.finetuning_options.read_splits", interrupt)
+    with pytest.raises(SystemExit, match=r"^finetune_ner\.py: interrupted: the same command with --resume goes on$"):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
 
 
 def test_an_error_of_the_command_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
