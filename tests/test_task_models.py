@@ -298,7 +298,7 @@ def test_layers_of_another_model_are_refused() -> None:
 def test_layers_are_not_taken_for_a_bilm_that_is_trained() -> None:
     model = make(ElmoForTokenClassification, freeze_bilm=False)
 
-    with pytest.raises(ValueError, match=r"`bilm_layers` would leave the biLM untrained: freeze it"):
+    with pytest.raises(ValueError, match=r"The biLM is trained, but with `bilm_layers` it is not run: freeze it"):
         model(**row(2, model=model), bilm_layers=torch.zeros(1, 4, 3, 16))
 
 
