@@ -3,7 +3,7 @@
 import importlib.util
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class _Flat(nn.Module):
         super().__init__()
         self.model = model
 
-    def run(self, inputs: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+    def run(self, inputs: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
         """Name the tensors of the result; of the layers each has a name of its own."""
         wanted = {"output_hidden_states": isinstance(self.model, ElmoModel), "return_dict": True}
         named: dict[str, torch.Tensor] = {}
@@ -88,24 +88,28 @@ def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Pa
     path = Path(path)
     _check_packages()
     check_new_file(path)
-    if not isinstance(model, PreTrainedModel):
-        architectures = read_config(Path(model)).architectures or [""]
-        model = load(model, CLASSES.get(architectures[0], AutoModel))[0].float()
-    _check_model(model)
-    # a class that dropout concerns is exported as it is in use
-    training = model.training
+    loaded = model if isinstance(model, PreTrainedModel) else _load(Path(model))
+    _check_model(loaded)
+    training = loaded.training
     try:
-        program = _export(_Flat(model.eval()))
+        # without dropout
+        program = _export(_Flat(loaded.eval()))
     finally:
-        model.train(training)
-    width = model.config.max_characters_per_token if model.config.char_embedding_dim else 0
+        loaded.train(training)
+    width = loaded.config.max_characters_per_token if loaded.config.char_embedding_dim else 0
     program.model.producer_name, program.model.producer_version = "elmo_hf", __version__
     program.model.metadata_props.update(
-        {"model": str(model.name_or_path), "class": type(model).__name__, "max_characters": str(width)}
+        {"model": str(loaded.name_or_path), "class": type(loaded).__name__, "max_characters": str(width)}
     )
     with new_file(path) as made, naming_errors(path):
         program.save(made, external_data=False)
     return path
+
+
+def _load(folder: Path) -> PreTrainedModel:
+    architectures = read_config(folder).architectures or [""]
+    model, _ = load(folder, CLASSES.get(architectures[0], AutoModel))
+    return model.float()
 
 
 def _check_packages() -> None:
@@ -144,9 +148,8 @@ def _export(flat: _Flat) -> torch.onnx.ONNXProgram:
         inputs["input_ids"] = mask * torch.tensor([config.bos_token_id or 1, config.unk_token_id or 1, 1]).to(mask)
     if config.char_embedding_dim:
         inputs["char_ids"] = mask[:, :, None].repeat(1, 1, config.max_characters_per_token)
-    names: dict[str, torch.Tensor | None] = {"input_ids": None, "attention_mask": None, "char_ids": None}
     with torch.no_grad(), _silence():
-        outputs = list(flat.run(names | inputs))
+        outputs = list(flat.run(inputs))
         try:
             program = torch.onnx.export(
                 flat,

@@ -31,27 +31,29 @@ class ElmoInt8Config(QuantizationConfigMixin):
     and mix, and what a task or a language model has besides, stay as they are.
     """
 
-    def __init__(self, quant_method: str = METHOD) -> None:
+    # the parent's signature knows no methods but those of Transformers
+    def __init__(self, quant_method: Any = METHOD) -> None:
         super().__init__(quant_method=quant_method)
 
 
 class Int8Rows(nn.Module):
     """A matrix as integers and a scale for each row."""
 
-    def __init__(self, axes: tuple[int, ...], dtype: torch.dtype) -> None:
+    def __init__(self, axes: tuple[int, ...]) -> None:
         super().__init__()
         self.axes = axes
-        self.dtype = dtype
 
     def forward(self, integers: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-        """Make the matrix, in its own shape."""
-        return integers.to(self.dtype) * scales.to(self.dtype)
+        """Make the matrix, in its own shape and the precision of the scales."""
+        return integers.to(scales.dtype) * scales
 
     def right_inverse(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Round a matrix to integers."""
+        scales = weight.abs().amax(dim=self.axes, keepdim=True) / LARGEST
         # rows of zeros stay zero
-        scales = (weight.float().abs().amax(dim=self.axes, keepdim=True) / LARGEST).clamp(min=1e-30)
-        return (weight.float() / scales).round().to(torch.int8), scales
+        scales = torch.where(scales > 0, scales, 1)
+        integers = (weight.float() / scales.float()).round().clamp(-LARGEST, LARGEST)
+        return integers.to(torch.int8), scales
 
 
 @register_quantizer(METHOD)
@@ -81,7 +83,7 @@ def to_int8(model: PreTrainedModel) -> None:
             if name in INPUT_AXES and parameter.ndim > 1 and not isinstance(module, nn.Embedding):
                 parameter.requires_grad_(False)
                 axes = tuple(axis for axis in INPUT_AXES[name] if axis < parameter.ndim)
-                parametrize.register_parametrization(module, name, Int8Rows(axes, parameter.dtype))
+                parametrize.register_parametrization(module, name, Int8Rows(axes))
 
 
 __all__ = ["ElmoInt8Config"]

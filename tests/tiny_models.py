@@ -59,6 +59,7 @@ def batch(lengths: list[int], *, left: bool = False, **fields: object) -> dict[s
 def tensors(output: dict) -> list[torch.Tensor]:
     """Flatten what a model returns."""
     flat = [output] if isinstance(output, torch.Tensor) else []
-    for part in [] if flat else (output.values() if isinstance(output, dict) else output):
+    # an exported program gives them in another order
+    for part in [] if flat else ([output[name] for name in sorted(output)] if isinstance(output, dict) else output):
         flat += tensors(part)
     return flat
