@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from . import __version__
 from .cli_embed import add_embed
+from .cli_hub import add_push
 from .cli_models import add_convert, add_export, add_inspect, add_verify
 from .cli_plot import add_plot
 from .cli_shared import printable
@@ -86,6 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_export(commands, shared)
     add_inspect(commands, shared)
     add_verify(commands, shared)
+    add_push(commands, shared)
     add_embed(commands, shared)
     add_build_vocab(commands, shared)
     add_perplexity(commands, shared)
