@@ -78,6 +78,13 @@ def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
     result.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences computed at once; 32")
     result.add_argument("--device", default="cpu", help="such as cuda; cpu by default")
     result.add_argument("--threads", type=int, metavar="N", help="of the CPU; torch's own number by default")
+    result.add_argument(
+        "--engine",
+        default="local",
+        choices=("local", "ray"),
+        help="ray: workers of Ray Data, on this machine or the cluster at RAY_ADDRESS; needs the extra ray",
+    )
+    result.add_argument("--workers", type=int, default=2, metavar="N", help="of ray, a core or a GPU each; 2")
     writing = parser.add_argument_group("what is written")
     writing.add_argument(
         "--output",
@@ -99,10 +106,11 @@ def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 def _embed(options: argparse.Namespace) -> int:
     # refuse what can be refused before torch is loaded
-    if options.batch_size < 1 or (options.threads is not None and options.threads < 1):
-        options.wrong_usage("--batch-size and --threads are to be 1 or more")
-    if options.output is None and (options.pool != "none" or options.dtype != "float32" or options.resume):
-        options.wrong_usage("--pool, --dtype and --resume are for --output")
+    if min(options.batch_size, options.workers, 1 if options.threads is None else options.threads) < 1:
+        options.wrong_usage("--batch-size, --threads and --workers are to be 1 or more")
+    asked = options.pool != "none" or options.dtype != "float32" or options.engine != "local" or options.resume
+    if options.output is None and asked:
+        options.wrong_usage("--pool, --dtype, --engine and --resume are for --output")
     from .embedding import parse_layer
 
     silence_libraries()
@@ -128,6 +136,7 @@ def _write(options: argparse.Namespace, layers: str | int) -> int:
             dtype=options.dtype,
             batch_size=options.batch_size,
             device=options.device,
+            engine=engine_of(options),
             resume=options.resume,
             progress=sys.stderr is not None and sys.stderr.isatty(),
         )
@@ -136,6 +145,15 @@ def _write(options: argparse.Namespace, layers: str | int) -> int:
         raise
     print(f"Wrote {num_sentences:,} sentences of {num_words:,} words to {options.output}.")
     return 0
+
+
+def engine_of(options: argparse.Namespace) -> Any:
+    """Make what computes the parts, unless this process does."""
+    if options.engine == "local":
+        return None
+    from .ray_engine import RayEngine
+
+    return RayEngine(options.workers)
 
 
 def read_input(options: argparse.Namespace) -> Iterator[Any]:

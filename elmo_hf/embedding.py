@@ -47,6 +47,18 @@ class Wanted(NamedTuple):
     batch_size: int
 
 
+class Job(NamedTuple):
+    """What is to be computed, by which model, and where."""
+
+    folder: Path
+    device: str
+    wanted: Wanted
+
+
+# computes parts and writes each to its path; is told whom to tell the number of words that are done
+Engine = Callable[[Iterable[tuple[Path, list[Line]]], Job, Callable[[int], object]], None]
+
+
 def embed(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -246,6 +258,7 @@ def embed_corpus(
     dtype: str = "float32",
     batch_size: int = 32,
     device: str = "cpu",
+    engine: Engine | None = None,
     resume: bool = False,
     progress: bool = False,
 ) -> tuple[int, int]:
@@ -266,6 +279,7 @@ def embed_corpus(
         dtype: Of the numbers in the file: `"float32"`, `"float16"`, or for `.safetensors` `"bfloat16"`.
         batch_size: Sentences computed at once.
         device: Where to compute, as torch calls it.
+        engine: What computes the parts, such as `elmo_hf.ray_engine.RayEngine`; by default this process does.
         resume: Go on with what an interrupted run left, if there is anything.
         progress: Show a bar.
 
@@ -290,14 +304,23 @@ def embed_corpus(
     about = {name: str(value) for name, value in wanted._asdict().items()} | identity_of(folder, model)
     num_sentences = num_words = 0
     files: list[Path] = []
-    with working_in(work, about, resume=resume), tqdm(unit=" words", unit_scale=True, disable=not progress) as bar:
+
+    def missing() -> Iterator[tuple[Path, list[Line]]]:
+        nonlocal num_sentences, num_words
         lines = (line_of(sentence, tokenizer) for sentence in sentences)
         for part in cut_parts(lines, shape_of(model, wanted).numel() * 4):
             files.append(work / f"{len(files):08}.safetensors")
-            if not is_done(files[-1], part):
-                save_part(files[-1], compute_part(model, tokenizer, part, wanted, bar.update))
             num_sentences += len(part)
             num_words += sum(len(line.words) for line in part)
+            if not is_done(files[-1], part):
+                yield files[-1], part
+
+    def compute_here(parts: Iterable[tuple[Path, list[Line]]], job: Job, done: Callable[[int], object]) -> None:
+        for path, lines in parts:
+            save_part(path, compute_part(model, tokenizer, lines, job.wanted, done))
+
+    with working_in(work, about, resume=resume), tqdm(unit=" words", unit_scale=True, disable=not progress) as bar:
+        (engine or compute_here)(missing(), Job(folder, device, wanted), bar.update)
         if not whole.exists():
             with naming_errors(output), tempfile.TemporaryDirectory(dir=work) as temporary:
                 write_vectors(output, lambda: map(read_part, files), about, folder=Path(temporary))

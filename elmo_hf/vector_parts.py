@@ -147,8 +147,29 @@ def read_part(path: Path) -> Part:
         return Part(texts, words, file.get_tensor("vectors"), pooled=file.metadata()["pooled"] == "True")
 
 
+def save_lines(path: Path, lines: Sequence[Line]) -> None:
+    """Write the sentences of a part that is to be at a path, for another process to compute it."""
+    with naming_errors(path):
+        path.with_suffix(".json").write_bytes(_as_json(lines))
+
+
+def read_lines_of(path: Path) -> list[Line]:
+    """Read what `save_lines` wrote."""
+    return [Line(*line) for line in json.loads(path.with_suffix(".json").read_bytes())]
+
+
 def _as_json(lines: Sequence[tuple[str, Sequence[str]]]) -> bytes:
     return json.dumps(lines).encode("ascii")
 
 
-__all__ = ["Line", "Part", "is_done", "parts_folder", "read_part", "save_part", "working_in"]
+__all__ = [
+    "Line",
+    "Part",
+    "is_done",
+    "parts_folder",
+    "read_lines_of",
+    "read_part",
+    "save_lines",
+    "save_part",
+    "working_in",
+]

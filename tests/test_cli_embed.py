@@ -243,7 +243,7 @@ def test_pools_layers_and_types_reach_the_file(bilm_model: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pool=mean"], "--pool, --dtype and --resume are for --output"),
+        (["--pool=mean"], "--pool, --dtype, --engine and --resume are for --output"),
         (["--batch-size=0"], "are to be 1 or more"),
         (["--format=word"], "invalid choice"),
     ],
