@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import ModelCard
+from huggingface_hub import RepoCard
 from huggingface_hub.repocard_data import CardData
 
 from .configuration_elmo import ElmoConfig
@@ -133,13 +133,13 @@ def split_card(text: str) -> tuple[str, dict[str, Any]]:
         The text behind the metadata, and these by name.
 
     Raises:
-        ElmoError: If the metadata are no YAML, or not what the Hub reads.
+        ElmoError: If the metadata are no YAML, or have no names.
     """
     head = HEAD.match(text)
     if head is None:
         return text, {}
     try:
-        return text[head.end() :], ModelCard(f"---\n{head[2]}\n---\n").data.to_dict()
+        return text[head.end() :], RepoCard(f"---\n{head[2]}\n---\n").data.to_dict()
     except Exception as error:
         # the YAML, or a field of it, can be anything
         raise ElmoError(f"{CARD} has metadata that cannot be read ({one_line(error)}): correct them.") from error

@@ -250,7 +250,7 @@ def _card(
     """
     known = split_card(old or "")[1]
     for key, value in given.items():
-        if not replace_card and known.get(key, value) != value:
+        if not replace_card and _listed(known.get(key, value)) != _listed(value):
             raise ElmoError(f"{where} has the {key} {known[key]}, not {value}: correct the one or the other.")
     wanted = {"library_name": "transformers", "pipeline_tag": task_of(folder), "tags": ["elmo"]}
     if old is None or replace_card or is_unedited(old):
@@ -342,7 +342,11 @@ def find_token(token: str | None = None) -> str:
     Raises:
         ElmoError: If there is none, or it cannot be one; it is not in the message.
     """
-    token = (token or get_token() or "").strip()
+    try:
+        token = (token or get_token() or "").strip()
+    except Exception as error:
+        # it may be in a file, or asked for from a server
+        raise ElmoError(f"The access token cannot be read ({one_line(error)}): run `hf auth login`.") from error
     if not token:
         raise ElmoError("You are not logged in to the Hub: run `hf auth login`, or set HF_TOKEN.")
     if not (token.isascii() and token.isprintable() and " " not in token):
@@ -422,6 +426,11 @@ def _one_or_list(values: Sequence[str]) -> str | list[str] | None:
     if isinstance(values, str):
         return values
     return values[0] if len(values) == 1 else list(values) or None
+
+
+def _listed(value: object) -> object:
+    """Give one value as a list of one, which means the same in a card."""
+    return value if isinstance(value, list) else [value]
 
 
 def _read_text(path: Path) -> str:

@@ -50,8 +50,10 @@ class Repository:
     def commit(self, branch: str, message: str, files: dict[str, bytes]) -> Commit:
         """Add a commit to a branch."""
         commits = self.branches.setdefault(branch, [])
-        name = f"{branch} {len(commits)} {message}"
-        commits.append(Commit(hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest(), message, files))
+        # as in git, of the content: caches hold what has the same name for the same
+        parts = [str(len(commits)), message, *(name + object_id(name, content) for name, content in files.items())]
+        oid = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
+        commits.append(Commit(oid, message, files))
         return commits[-1]
 
 

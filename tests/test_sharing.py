@@ -171,12 +171,22 @@ def test_the_card_of_the_hub_stays_where_the_folder_has_none(hub: Hub, spare_mod
 
 
 def test_a_new_card_keeps_what_the_metadata_say(spare_model: Path) -> None:
-    (spare_model / "README.md").write_text("---\nlicense: mit\ndatasets:\n- own\ntags:\n- mine\n---\nMine\n")
+    figures = "model-index:\n- name: mine\n  results: []\n"
+    (spare_model / "README.md").write_text(
+        f"---\nlicense: mit\ndatasets:\n- own\ntags:\n- mine\nlanguage: [en, de]\n{figures}---\nMine\n"
+    )
 
     upload = prepare(spare_model, NAME, replace_card=True, language=["en", "de"], base_model="ann/base")
 
     assert "Mine" not in upload.card
-    for part in ("license: mit", "datasets:\n- own", "language:\n- en\n- de", "base_model: ann/base", "# tiny-elmo"):
+    for part in (
+        "license: mit",
+        "datasets:\n- own",
+        "language:\n- en\n- de",
+        "base_model: ann/base",
+        figures,
+        "# tiny-elmo",
+    ):
         assert part in upload.card
     assert "- mine" in upload.card
     assert upload.notes == ["README.md: a new one"]
@@ -190,6 +200,8 @@ def test_the_licence_is_asked_for_and_not_guessed(spare_model: Path) -> None:
     assert "\nlicense: apache-2.0\n" in prepare(spare_model, NAME, license="Apache-2.0").card
     (spare_model / "README.md").write_text("---\nlicense: mit\n---\nMine", encoding="utf-8")
     assert "\nlicense: mit\n" in prepare(spare_model, NAME).card
+    (spare_model / "README.md").write_text("---\nlicense: mit\nlanguage: [en]\n---\nMine", encoding="utf-8")
+    assert "language: [en]" in prepare(spare_model, NAME, language=["en"]).card
     with pytest.raises(ElmoError, match=r"README\.md has the license mit, not apache-2\.0"):
         prepare(spare_model, NAME, license="apache-2.0")
 
