@@ -205,7 +205,7 @@ def make_card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
         title=name.rpartition("/")[2],
         introduction=INTRODUCTION[task],
         facts="\n".join(f"| {key} | {_cell(value)} |" for key, value in facts),
-        examples="".join(f"```python\n{example}```\n\n" for example in examples),
+        examples="\n".join(f"```python\n{example}```\n" for example in examples),
         package=PACKAGE_EXAMPLE.format(name=name),
         intended=INTENDED[task],
         cut=cut if config.char_embedding_dim else "",
