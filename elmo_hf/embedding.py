@@ -164,7 +164,12 @@ def _integers_in(folder: Path) -> list[str]:
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="numpy") as file:
             kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 - no dictionary
-        names += [name for name, kind in kinds.items() if not kind.startswith(("F", "BF"))]
+        # int8 weights have scales beside them (docs/clients.md)
+        names += [
+            name
+            for name, kind in kinds.items()
+            if not kind.startswith(("F", "BF")) and ".parametrizations." not in name
+        ]
     return names
 
 

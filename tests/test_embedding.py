@@ -13,7 +13,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from elmo_hf import ElmoForTokenClassification, embedding
+from elmo_hf import ElmoForTokenClassification, ElmoInt8Config, embedding
 from elmo_hf.embedding import Line, cut_parts, embed, embed_corpus, load, parse_layer
 from elmo_hf.errors import ElmoError
 from elmo_hf_conversion import convert
@@ -207,6 +207,17 @@ def test_weights_that_are_no_numbers(change: Callable[[np.ndarray], np.ndarray],
 
     with pytest.raises(ElmoError, match=message):
         load(copy)
+
+
+def test_loads_int8_weights(loaded: Loaded, tmp_path: Path) -> None:
+    folder = loaded[0].name_or_path
+    AutoModel.from_pretrained(folder, quantization_config=ElmoInt8Config()).save_pretrained(tmp_path / "int8")
+    loaded[1].save_pretrained(tmp_path / "int8")
+
+    (array,) = embed(*load(tmp_path / "int8"), [["The", "bank"]])
+
+    # of random weights, which are rounded
+    np.testing.assert_allclose(array, alone(loaded, ["The", "bank"])[0], rtol=0, atol=0.1)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
