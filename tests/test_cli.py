@@ -45,6 +45,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "export",
         "inspect",
         "verify",
+        "push",
         "embed",
         "build-vocab",
         "perplexity",

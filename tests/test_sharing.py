@@ -8,12 +8,14 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 from hub_server import READER, WRITER, Hub, hub_for_this_process
 from huggingface_hub import constants, snapshot_download
+from packaging.version import Version
 from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ELMO_TINY_EN, ElmoError
@@ -21,6 +23,11 @@ from elmo_hf.sharing import Pushed, prepare, push
 
 
 NAME = "ann/tiny-elmo"
+
+newer = pytest.mark.skipif(
+    Version(version("huggingface_hub")) < Version("2"),
+    reason="huggingface_hub 1 commits what has not changed, and does not send a file again",
+)
 
 
 @pytest.fixture
@@ -72,6 +79,7 @@ def test_a_model_is_pushed_whole_and_loads_by_its_name(hub: Hub, bilm_model: Pat
     assert torch.equal(expected, actual)
 
 
+@newer
 def test_what_is_there_is_not_pushed_again(hub: Hub, bilm_model: Path) -> None:
     first = publish(bilm_model)
     hub.seen.clear()
@@ -112,6 +120,7 @@ def test_commits_and_branches_can_be_pinned(hub: Hub, spare_model: Path) -> None
     assert not publish(spare_model, revision="next").changed
 
 
+@newer
 def test_private_is_private(hub: Hub, bilm_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(bilm_model, private=True)
 
@@ -291,7 +300,7 @@ FAILURES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", FAILURES)
+@pytest.mark.parametrize("how", [pytest.param(how, marks=newer) if how == "in the files" else how for how in FAILURES])
 def test_what_goes_wrong_is_one_line_and_leaves_nothing_half_done(how: str, hub: Hub, bilm_model: Path) -> None:
     pattern, failure, times, message = FAILURES[how]
     hub.fail = [(pattern, failure)] * times
@@ -312,6 +321,7 @@ def test_what_goes_wrong_is_one_line_and_leaves_nothing_half_done(how: str, hub:
     assert publish(bilm_model).changed
 
 
+@newer
 def test_a_broken_connection_is_tried_again(hub: Hub, bilm_model: Path) -> None:
     hub.fail = [("PUT /storage", "break"), ("preupload", 503)]
 

@@ -1,9 +1,11 @@
 """accelerate, as it is: wherever it puts the weights, the numbers are the same to the bit."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
+from packaging.version import Version
 from transformers import AutoModel, AutoModelForTokenClassification
 
 from elmo_hf import ELMO_TINY_EN, ElmoTokenizer
@@ -33,6 +35,10 @@ def test_vectors_are_the_same(device_map: str | dict[str, str], tokenizer: ElmoT
     assert torch.equal(expected.last_hidden_state.cpu(), found.last_hidden_state.cpu())
 
 
+@pytest.mark.skipif(
+    Version(version("transformers")) < Version("5.24"),
+    reason="Transformers 5.6 leaves outputs of weights on disk there",
+)
 # accelerate brings the weights of a module when its `forward` is called, as the CRF's must be to find paths
 @pytest.mark.parametrize("head", ["linear", "bilstm-crf"])
 def test_a_tagger_on_disk_gives_the_same(head: str, tokenizer: ElmoTokenizer, tmp_path: Path) -> None:
