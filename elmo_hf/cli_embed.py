@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .bundled import ELMO_TINY_EN, model_folder
-from .cli_shared import Commands, add_tokenized, printable, silence_libraries, width_of
+from .cli_shared import Commands, add_model, add_tokenized, printable, silence_libraries, width_of
 from .corpus import read_lines
 from .inspection import read_config
 
@@ -43,13 +42,7 @@ def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="UTF-8, as it is or compressed by gzip, bzip2 or xz; - reads standard input",
     )
-    parser.add_argument(
-        "--model",
-        default=ELMO_TINY_EN,
-        type=model_folder,
-        metavar="DIR",
-        help="a model folder; by default elmo-tiny-en, the small English one that comes with this package",
-    )
+    add_model(parser)
     reading = parser.add_argument_group("what is read")
     reading.add_argument(
         "--format",

@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from .bundled import ELMO_TINY_EN, model_folder
-from .cli_shared import Commands, add_tokenized, silence_libraries
+from .cli_shared import Commands, add_files, add_model, add_tokenized, silence_libraries
 from .corpus import read_sentences
 
 
@@ -29,21 +28,9 @@ def _add_neighbours(pictures: Commands, shared: argparse.ArgumentParser) -> None
         "(the principal components). At the side are the words around it.",
         epilog="example: elmo-hf plot neighbours corpus.txt.gz --word bank --output bank.png",
     )
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="UTF-8 text, one sentence a line; as it is or compressed by gzip, bzip2 or xz; a folder or a pattern for "
-        "several; - reads standard input",
-    )
+    add_files(parser)
     parser.add_argument("--word", required=True, help="written in capitals or not")
-    parser.add_argument(
-        "--model",
-        default=ELMO_TINY_EN,
-        type=model_folder,
-        metavar="DIR",
-        help="a model folder; by default elmo-tiny-en, the small English one that comes with this package",
-    )
+    add_model(parser)
     parser.add_argument(
         "--layers",
         default="mix",

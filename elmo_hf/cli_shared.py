@@ -1,5 +1,6 @@
 """What the commands share: what they show on a terminal and keep from it."""
 
+import argparse
 import contextlib
 import logging
 import sys
@@ -7,6 +8,8 @@ import unicodedata
 import warnings
 from collections.abc import Iterator
 from typing import Any, TypeAlias
+
+from .bundled import ELMO_TINY_EN, model_folder
 
 
 # argparse does not export the type of what add_subparsers returns
@@ -67,6 +70,28 @@ def width_of(text: str) -> int:
     )
 
 
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Give a command the files of a corpus."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="UTF-8 text, one sentence a line; as it is or compressed by gzip, bzip2 or xz; a folder or a pattern for "
+        "several; - reads standard input",
+    )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Give a command the option of a model, which is elmo-tiny-en if none is given."""
+    parser.add_argument(
+        "--model",
+        default=ELMO_TINY_EN,
+        type=model_folder,
+        metavar="DIR",
+        help="a model folder; by default elmo-tiny-en, the small English one that comes with this package",
+    )
+
+
 def add_tokenized(parser: Any) -> None:
     """Give a command, or a group of its options, the one that says that words are apart."""
     parser.add_argument(
@@ -74,4 +99,13 @@ def add_tokenized(parser: Any) -> None:
     )
 
 
-__all__ = ["Commands", "add_tokenized", "notes_held_back", "printable", "silence_libraries", "width_of"]
+__all__ = [
+    "Commands",
+    "add_files",
+    "add_model",
+    "add_tokenized",
+    "notes_held_back",
+    "printable",
+    "silence_libraries",
+    "width_of",
+]

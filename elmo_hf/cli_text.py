@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .bundled import model_folder
-from .cli_shared import Commands, add_tokenized, printable, silence_libraries
+from .cli_shared import Commands, add_files, add_tokenized, printable, silence_libraries
 from .corpus import (
     count_words,
     coverage,
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 SHOWN_DIMENSIONS = 6
 
 
-def _add_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="UTF-8 text, one sentence a line; as it is or compressed by gzip, bzip2 or xz; a folder or a pattern for "
-        "several; - reads standard input",
-    )
-
-
 def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None:
     """Describe `elmo-hf build-vocab`."""
     parser = commands.add_parser(
@@ -50,7 +40,7 @@ def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None
         "one a line, after <S>, </S> and <UNK>.",
         epilog="example: elmo-hf build-vocab 'news/*.txt.gz' --output vocab.txt --min-count 3",
     )
-    _add_files(parser)
+    add_files(parser)
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="file to make; must not exist")
     parser.add_argument(
         "--min-count", type=int, default=1, metavar="N", help="leave out words that occur less often; 1 by default"
@@ -91,7 +81,7 @@ def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", type=model_folder, metavar="MODEL", help="a model folder that has a softmax, or elmo-tiny-en"
     )
-    _add_files(parser)
+    add_files(parser)
     add_tokenized(parser)
     parser.add_argument(
         "--stateful", action="store_true", help="go on from sentence to sentence as in one stream, as bilm-tf does"

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from .errors import ElmoError
 
 
@@ -24,18 +26,18 @@ def check_new_file(path: Path) -> None:
 
 @contextmanager
 def naming_errors(path: Path) -> Iterator[None]:
-    """Let what the system says in this block, which writes, be an error that names the file.
+    """Let what the system, or safetensors, says in this block, which writes, be an error that names the file.
 
     Args:
         path: The name under which the file is to appear.
 
     Raises:
-        ElmoError: In place of an OSError.
+        ElmoError: In place of an OSError, or of the SafetensorError that a full disk is to that library.
     """
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ElmoError(f"{path} cannot be written ({reason}): make room, or choose another place.") from error
 
 

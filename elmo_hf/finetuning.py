@@ -7,8 +7,7 @@ import argparse
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -217,7 +216,7 @@ def train(
         **more,
     )
     if "train" in rows:
-        with naming_save_errors(options.output):
+        with naming_errors(options.output):
             result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
             trainer.save_model()
             trainer.save_metrics("train", result.metrics)
@@ -279,16 +278,6 @@ def begin(options: argparse.Namespace, model: ElmoTaskModel, rows: Sequence[Row]
             f"{folder} is of another training ({'; '.join(different)}): resume that, or choose another folder."
         )
     return checkpoint
-
-
-@contextmanager
-def naming_save_errors(folder: Path) -> Iterator[None]:
-    """Let what libraries say of a full disk be an error that names the folder."""
-    with naming_errors(folder):
-        try:
-            yield
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
 
 
 def predict(trainer: Trainer, rows: Any, split: str) -> tuple[Any, dict[str, float]]:

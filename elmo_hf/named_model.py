@@ -7,7 +7,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .bundled import model_folder
-from .embedding import Sentence, Vectors, embed, load, parse_layer
+from .embedding import Sentence, Vectors, embed, load, on_device, parse_layer
 from .inspection import read_config
 
 
@@ -59,10 +59,9 @@ class NamedModel:
 
     def _load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         if self._loaded is None:
-            # Transformers' type of `to` is that of a function
-            model: Any
             model, tokenizer = load(self.folder)
-            self._loaded = model.to(self.device), tokenizer
+            on_device(model, self.device)
+            self._loaded = model, tokenizer
         return self._loaded
 
 

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from .errors import ElmoError
@@ -173,12 +172,8 @@ def _write_safetensors(path: Path, new: NewFile, parts: Parts, about: Mapping[st
             number += 1
         name, count = left[0]
         if len(held) == count:
-            try:
-                # with several entries their order would change from run to run
-                save_file(held, new(name), metadata={"elmo_hf": json.dumps(about)})
-            except SafetensorError as error:
-                # how the library says that a disk is full
-                raise OSError(str(error)) from error
+            # with several entries their order would change from run to run
+            save_file(held, new(name), metadata={"elmo_hf": json.dumps(about)})
             left, held = left[1:], {}
 
 

@@ -132,11 +132,7 @@ def save_part(path: Path, part: Part) -> None:
     tensors = {"vectors": part.vectors, "lines": torch.frombuffer(bytearray(lines), dtype=torch.uint8)}
     about = {"sentences": hashlib.sha256(lines).hexdigest(), "pooled": str(part.pooled)}
     with new_file(path) as temporary, naming_errors(path):
-        try:
-            save_file(tensors, temporary, metadata=about)
-        except SafetensorError as error:
-            # how the library says that a disk is full
-            raise OSError(str(error)) from error
+        save_file(tensors, temporary, metadata=about)
 
 
 def read_part(path: Path) -> Part:
