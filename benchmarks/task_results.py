@@ -7,7 +7,7 @@ Files are columns (word first, tag last) or JSON lines (`tokens`, or `premise` a
 compressed. Of a single file of columns the last tenth is the test set, the tenth before it the development set. The
 biLM is frozen, and its layers are computed once. The epoch that is best on the development set is tested. Prints a
 line for each seed, and the mean and standard deviation of all: entity F1 where the tags are BIO, else accuracy, in
-percent.
+percent. Where the training set contains the whole development set, those examples are left out.
 """
 
 import argparse
@@ -49,6 +49,16 @@ def read(path: str) -> list[Example]:
         Example([side if isinstance(side, list) else side.split() for side in sides if side is not None], [str(label)])
         for *sides, label in read_labelled(path)
     ]
+
+
+def without_dev(train: list[Example], dev: Sequence[Example]) -> list[Example]:
+    """Take out a development set that a training set contains as a whole, as that of some copies of SST-5 does."""
+    texts = [example.sentences for example in dev]
+    rest = [example for example in train if example.sentences not in texts]
+    if len(train) - len(rest) < len(dev):
+        return train
+    print(f"The training set contains the development set: {len(train) - len(rest):,} examples are left out.")
+    return rest
 
 
 class WordEmbeddings(nn.Module):
@@ -220,6 +230,7 @@ def main() -> None:
         tenth = len(sets["train"]) // 10
         everything = sets["train"]
         sets = {"train": everything[: -2 * tenth], "dev": everything[-2 * tenth : -tenth], "test": everything[-tenth:]}
+    sets["train"] = without_dev(sets["train"], sets["dev"])
     # the same part with and without ELMo
     sets["train"] = random.Random(0).sample(sets["train"], round(options.part * len(sets["train"])))
     task = Task(sets, options.model, with_elmo=not options.without_elmo)
