@@ -13,7 +13,8 @@
 # limitations under the License.
 """The recurrence of the biLSTM: a reference that reads like the equations, and a fast one that gives the same numbers.
 
-A third one is for `torch.export` alone: no step of it depends on what the batch holds.
+The fast one takes its steps by torch or, for float32 on a CPU, by compiled code (`native_elmo.cpp`). A third one is
+for `torch.export` alone: no step of it depends on what the batch holds.
 
 Shape notation: `B` sentences, `T` words, `N` words of the batch without padding, `P` width of one direction's output,
 `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its first word, 1 from its last.
@@ -26,6 +27,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
+
+from .native_elmo import NotCompiledError, fits, load, native_steps
 
 
 # Products of fewer rows take other paths in the common CPU libraries, which add up in another order. With a few rows
@@ -118,7 +121,9 @@ def recurrence(
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Run both directions of a layer over packed words.
 
-    `ELMO_HF_RECURRENCE=reference` in the environment chooses the slow, readable path.
+    On a CPU compiled code does it, where there is a compiler, else torch. `ELMO_HF_RECURRENCE` in the environment
+    forces `native`, which is the compiled code for float32, `packed`, which is torch, or `reference`, the slow,
+    readable path.
 
     Args:
         inputs: `[2, N + spare, 4 * C]`, the input's share of the gates i, f, g, o, with the bias.
@@ -130,13 +135,18 @@ def recurrence(
         The hidden states `[2, N, P]`, and the state after each sentence's last word, in the form of `state`.
 
     Raises:
-        ValueError: If the environment names no recurrence.
+        ValueError: If the environment names no recurrence, or the compiled one and it cannot be had.
     """
     if isinstance(steps, torch.Tensor):
         return scanned_recurrence(inputs, steps, state, weights)
-    name = os.environ.get("ELMO_HF_RECURRENCE", "packed")
+    forced = os.environ.get("ELMO_HF_RECURRENCE")
+    name = forced or "native"
     if name not in RECURRENCES:
         raise ValueError(f"ELMO_HF_RECURRENCE is {name!r}; it can be one of {', '.join(sorted(RECURRENCES))}.")
+    if name == "native" and inputs.device.type == "cpu" and isinstance(missing := load(), NotCompiledError):
+        if forced:
+            raise ValueError(f"ELMO_HF_RECURRENCE is 'native', but there is no compiled recurrence: {missing}.")
+        name = "packed"
     return RECURRENCES[name](inputs, steps, state, weights)
 
 
@@ -200,17 +210,93 @@ def packed_recurrence(
     inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Run both directions of all running sentences in one product a step; arguments and result as in `recurrence`."""
+    return differentiable(torch_steps, inputs, steps, state, weights)
+
+
+def native_recurrence(
+    inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Do what `packed_recurrence` does by compiled code, where the numbers are in float32 on a CPU."""
+    used = (inputs, *state, weights.recurrent, weights.output)
+    # mixed precision leaves the weights as they are
+    return differentiable(native_steps if fits(*used) else torch_steps, inputs, steps, state, weights)
+
+
+def differentiable(
+    run: Any, inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Run all steps by `run`, which is `torch_steps` or has its arguments and result, with gradients."""
     outputs, hidden, cell = PackedRecurrence.apply(
         inputs,
         *state,
         weights.recurrent,
         weights.output,
+        run,
         steps,
-        weights.cell_clip,
-        weights.projection_clip,
+        (weights.cell_clip, weights.projection_clip),
         torch.is_grad_enabled(),
     )
     return outputs, (hidden, cell)
+
+
+def torch_steps(
+    inputs: torch.Tensor,
+    steps: list[int],
+    state: tuple[torch.Tensor, torch.Tensor],
+    matrices: tuple[torch.Tensor, torch.Tensor | None],
+    clips: tuple[float | None, float | None],
+    keeps: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Run all steps of a layer.
+
+    Args:
+        inputs: As in `recurrence`, and so are `steps` and `state`.
+        steps: See `inputs`.
+        state: See `inputs`.
+        matrices: The recurrent and the output weights, in the dtype of `inputs`.
+        clips: Of the cell, and of the projection.
+        keeps: Whether to keep what the backward pass needs.
+
+    Returns:
+        The hidden states `[2, N, P]`, the state after each sentence's last word `[2, B, P]` and `[2, B, C]`; and if
+        kept, the gates after their non-linearities `[2, N, 4 * C]` and the cells `[2, N, C]`.
+    """
+    (hidden, cell), (recurrent, output) = state, matrices
+    alive, start = hidden.shape[1], 0
+    width, size = cell.shape[2], sum(steps)
+    # [2, rows, P], [2, rows, C]
+    hidden, cell = (nn.functional.pad(part, (0, 0, 0, max(FEWEST_ROWS_IN_STEP - alive, 0))) for part in (hidden, cell))
+    # [2, N, 4 * C] and [2, N, C], each with the rows that fill up a step
+    room = inputs.shape[1] if keeps else 0
+    gates_kept, cells_kept = inputs.new_empty(2, room, 4 * width), inputs.new_empty(2, room, width)
+    outputs, ended = [], []
+    for running in steps:
+        if running < alive:
+            # the shortest sentences come last, and keep the state they ended with
+            ended.append((hidden[:, running:alive], cell[:, running:alive]))
+            alive = running
+        rows = max(running, FEWEST_ROWS_IN_STEP)
+        # [2, rows, 4 * C]
+        words = slice(start, start + rows)
+        gates = torch.baddbmm(inputs[:, words], hidden[:, :rows], recurrent)
+        i, f, g, o = gates.chunk(4, dim=2)
+        for gate in (i, f, o):
+            gate.sigmoid_()
+        g.tanh_()
+        # [2, rows, C]
+        cell = clip(f * cell[:, :rows] + i * g, clips[0])
+        hidden = o * cell.tanh()
+        if output is not None:
+            # [2, rows, P]
+            hidden = clip(torch.bmm(hidden, output), clips[1])
+        if keeps:
+            gates_kept[:, words], cells_kept[:, words] = gates, cell
+        outputs.append(hidden[:, :running])
+        start += running
+    ended.append((hidden[:, :alive], cell[:, :alive]))
+    hiddens, cells = zip(*reversed(ended), strict=True)
+    packed = torch.cat(outputs, dim=1) if outputs else hidden[:, :0]
+    return packed, torch.cat(hiddens, dim=1), torch.cat(cells, dim=1), gates_kept[:, :size], cells_kept[:, :size]
 
 
 class PackedRecurrence(torch.autograd.Function):
@@ -228,60 +314,21 @@ class PackedRecurrence(torch.autograd.Function):
         cell: torch.Tensor,
         recurrent: torch.Tensor,
         output: torch.Tensor | None,
+        run: Any,
         steps: list[int],
-        cell_clip: float | None,
-        projection_clip: float | None,
-        training: bool,
+        clips: tuple[float | None, float | None],
+        enabled: bool,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the hidden states `[2, N, P]`, and the state after each sentence's last word."""
-        training = training and any(ctx.needs_input_grad)
+        keeps = enabled and any(ctx.needs_input_grad)
         with torch.autocast(inputs.device.type, enabled=False):
             # the products of mixed precision are those of the inputs
-            recurrent_used = recurrent.to(inputs.dtype)
-            output_used = None if output is None else output.to(inputs.dtype)
-            alive, start = hidden.shape[1], 0
-            width, size = cell.shape[2], sum(steps)
-            first_hidden, first_cell = hidden, cell
-            # [2, rows, P], [2, rows, C]
-            hidden, cell = (
-                nn.functional.pad(part, (0, 0, 0, max(FEWEST_ROWS_IN_STEP - alive, 0))) for part in (hidden, cell)
-            )
-            # [2, N, 4 * C] and [2, N, C], each with the rows that fill up a step
-            room = inputs.shape[1] if training else 0
-            gates_kept, cells_kept = inputs.new_empty(2, room, 4 * width), inputs.new_empty(2, room, width)
-            outputs, ended = [], []
-            for running in steps:
-                if running < alive:
-                    # the shortest sentences come last, and keep the state they ended with
-                    ended.append((hidden[:, running:alive], cell[:, running:alive]))
-                    alive = running
-                rows = max(running, FEWEST_ROWS_IN_STEP)
-                # [2, rows, 4 * C]
-                words = slice(start, start + rows)
-                gates = torch.baddbmm(inputs[:, words], hidden[:, :rows], recurrent_used)
-                i, f, g, o = gates.chunk(4, dim=2)
-                for gate in (i, f, o):
-                    gate.sigmoid_()
-                g.tanh_()
-                # [2, rows, C]
-                cell = clip(f * cell[:, :rows] + i * g, cell_clip)
-                hidden = o * cell.tanh()
-                if output_used is not None:
-                    # [2, rows, P]
-                    hidden = clip(torch.bmm(hidden, output_used), projection_clip)
-                if training:
-                    gates_kept[:, words], cells_kept[:, words] = gates, cell
-                outputs.append(hidden[:, :running])
-                start += running
-            ended.append((hidden[:, :alive], cell[:, :alive]))
-            hiddens, cells = zip(*reversed(ended), strict=True)
-            packed = torch.cat(outputs, dim=1) if outputs else hidden[:, :0]
-        if training:
-            ctx.save_for_backward(
-                gates_kept[:, :size], cells_kept[:, :size], packed, first_hidden, first_cell, recurrent, output
-            )
-            ctx.steps, ctx.clips, ctx.spare = steps, (cell_clip, projection_clip), inputs.shape[1] - size
-        return packed, torch.cat(hiddens, dim=1), torch.cat(cells, dim=1)
+            matrices = recurrent.to(inputs.dtype), None if output is None else output.to(inputs.dtype)
+            packed, last_hidden, last_cell, gates, cells = run(inputs, steps, (hidden, cell), matrices, clips, keeps)
+        if keeps:
+            ctx.save_for_backward(gates, cells, packed, hidden, cell, recurrent, output)
+            ctx.steps, ctx.clips, ctx.spare = steps, clips, inputs.shape[1] - sum(steps)
+        return packed, last_hidden, last_cell
 
     @staticmethod
     @once_differentiable
@@ -355,6 +402,6 @@ def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:
     return values.clamp(-limit, limit)
 
 
-RECURRENCES = {"packed": packed_recurrence, "reference": reference_recurrence}
+RECURRENCES = {"native": native_recurrence, "packed": packed_recurrence, "reference": reference_recurrence}
 
 __all__ = ["LstmWeights", "Packing", "fill_up", "is_exporting", "pack_words", "recurrence"]

@@ -1,14 +1,18 @@
 """`elmo_hf.recurrence_elmo`: the fast path and the readable one agree in outputs, states and gradients."""
 
 import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
+from elmo_hf import native_elmo
 from elmo_hf.recurrence_elmo import (
     RECURRENCES,
     LstmWeights,
     all_places,
+    native_recurrence,
     pack_words,
     packed_recurrence,
     recurrence,
@@ -26,10 +30,13 @@ def random_layer(
     mask = torch.arange(max(lengths, default=0)) < torch.tensor(lengths)[:, None]
     packing = pack_words(mask)
 
-    def tensor(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
+    def tensor(*shape: int, scale: float = 1) -> torch.Tensor:
+        return (scale * torch.randn(*shape, generator=generator, dtype=torch.float64)).requires_grad_()
 
-    weights = LstmWeights(tensor(2, width, 4 * cell), tensor(2, cell, width) if projected else None, clip, clip)
+    # sums of many terms are not larger than those of few: a layer of large ones is chaotic
+    recurrent = tensor(2, width, 4 * cell, scale=min(1, (5 / width) ** 0.5))
+    output = tensor(2, cell, width, scale=min(1, (5 / cell) ** 0.5)) if projected else None
+    weights = LstmWeights(recurrent, output, clip, clip)
     state = (tensor(2, len(lengths), width), tensor(2, len(lengths), cell))
     return tensor(2, packing.words.shape[1], 4 * cell), packing.steps, state, weights
 
@@ -57,17 +64,166 @@ def test_packed_agrees_with_reference(case: dict) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_agree_with_reference(case: dict) -> None:
-    inputs, steps, state, weights = random_layer(**case)
-    leaves = [inputs, *state, *(weight for weight in weights[:2] if weight is not None)]
+    layer = random_layer(**case)
 
-    def gradients(run: object) -> tuple[torch.Tensor, ...]:
-        outputs, (hidden, cell) = run(inputs, steps, state, weights)
-        # unequal shares, so that swapped halves cannot cancel
-        share = torch.linspace(1, 2, outputs.numel(), dtype=torch.float64).reshape(outputs.shape)
-        loss = (outputs * share).sum() + (3 * hidden).sum() + (5 * cell).sum()
-        return torch.autograd.grad(loss, leaves)
+    torch.testing.assert_close(
+        gradients(packed_recurrence, *layer), gradients(reference_recurrence, *layer), atol=1e-10, rtol=0
+    )
 
-    torch.testing.assert_close(gradients(packed_recurrence), gradients(reference_recurrence), atol=1e-10, rtol=0)
+
+def gradients(run: object, inputs: torch.Tensor, steps: list[int], state: tuple, weights: LstmWeights) -> tuple:
+    """Of a sum over all that the recurrence returns."""
+    outputs, (hidden, cell) = run(inputs, steps, state, weights)
+    # unequal shares, so that swapped halves cannot cancel
+    share = torch.linspace(1, 2, outputs.numel(), dtype=outputs.dtype).reshape(outputs.shape)
+    loss = (outputs * share).sum() + (3 * hidden).sum() + (5 * cell).sum()
+    return torch.autograd.grad(loss, [inputs, *state, *(weight for weight in weights[:2] if weight is not None)])
+
+
+def single(layer: tuple) -> tuple:
+    """The same numbers in float32."""
+    inputs, steps, state, weights = layer
+    matrices = [None if matrix is None else matrix.detach().float().requires_grad_() for matrix in weights[:2]]
+    leaves = [part.detach().float().requires_grad_() for part in (inputs, *state)]
+    return leaves[0], steps, (leaves[1], leaves[2]), LstmWeights(*matrices, *weights[2:])
+
+
+NATIVE_CASES = [
+    *CASES,
+    pytest.param({"lengths": [3, 5], "width": 21, "cell": 33}, id="two sentences, odd sizes"),
+    pytest.param({"lengths": [3, 5, 4, 5, 1, 2, 2], "width": 21, "cell": 33}, id="odd sizes"),
+    pytest.param({"lengths": [4, 3, 3, 2] * 7, "width": 32, "cell": 64}, id="whole panels"),
+    pytest.param({"lengths": [2, 2, 2], "width": 530, "cell": 40, "clip": None}, id="deep"),
+    pytest.param({"lengths": [2, 1], "width": 7, "cell": 1030}, id="deep projection of few"),
+]
+
+
+@pytest.fixture
+def compiled() -> None:
+    missing = native_elmo.load()
+    assert not isinstance(missing, Exception), f"the suite needs a C++ compiler: {missing}"
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("case", NATIVE_CASES)
+def test_compiled_agrees_with_reference(case: dict, threads: int) -> None:
+    layer = random_layer(**case)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+
+    try:
+        fast, fast_state = native_recurrence(*single(layer))
+    finally:
+        torch.set_num_threads(before)
+    slow, slow_state = reference_recurrence(*layer)
+
+    # sums of more terms, of which some cancel
+    atol = 2e-6 if case.get("width", 0) < 500 else 2e-5
+    torch.testing.assert_close(fast.double(), slow, atol=atol, rtol=1e-5)
+    torch.testing.assert_close(tuple(part.double() for part in fast_state), slow_state, atol=atol, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("case", NATIVE_CASES[: len(CASES) + 3])
+def test_gradients_of_the_compiled_agree_with_reference(case: dict) -> None:
+    layer = random_layer(**case)
+
+    fast = gradients(native_recurrence, *single(layer))
+
+    for one, other in zip(fast, gradients(reference_recurrence, *layer), strict=True):
+        torch.testing.assert_close(one.double(), other, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize(("width", "cell"), [(21, 33), (32, 64), (64, 64)])
+def test_compiled_gives_the_same_bits_whatever_is_beside(width: int, cell: int) -> None:
+    inputs, steps, state, weights = single(random_layer([6] * 17, width=width, cell=cell, projected=width != cell))
+    whole, ended = native_recurrence(inputs, steps, state, weights)
+
+    for sentences in ([3], [0, 5], [2, 3, 4], [0, 1, 2, 3, 4, 16]):
+        words = torch.tensor([time * 17 + sentence for time in range(6) for sentence in sentences])
+        part = tuple(one[:, sentences] for one in state)
+        few, few_ended = native_recurrence(inputs[:, words], [len(sentences)] * 6, part, weights)
+        assert torch.equal(few, whole[:, words])
+        assert all(torch.equal(one, other[:, sentences]) for one, other in zip(few_ended, ended, strict=True))
+
+
+@pytest.mark.usefixtures("compiled")
+def test_compiled_keeps_what_is_no_number() -> None:
+    inputs, steps, state, weights = single(random_layer([3, 3, 2], width=20, cell=30))
+    inputs = inputs.detach()
+    inputs[0, 0, 4], inputs[0, 1, 5], inputs[0, 2, 6] = torch.nan, torch.inf, -torch.inf
+
+    fast, _ = native_recurrence(inputs, steps, state, weights)
+
+    torch.testing.assert_close(fast, packed_recurrence(inputs, steps, state, weights)[0], equal_nan=True)
+
+
+def test_other_dtypes_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = random_layer([3, 2])
+    monkeypatch.setattr("elmo_hf.recurrence_elmo.native_steps", None)
+
+    torch.testing.assert_close(recurrence(*layer), reference_recurrence(*layer))
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Nothing is compiled yet."""
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "compiled"))
+    native_elmo.load.cache_clear()
+    yield tmp_path
+    native_elmo.load.cache_clear()
+
+
+def test_it_is_compiled_once(fresh: Path) -> None:
+    first = native_elmo.compiled()
+    stamp = first.stat().st_mtime_ns
+
+    assert native_elmo.compiled() == first
+    assert first.stat().st_mtime_ns == stamp
+    assert list((fresh / "compiled" / "elmo_hf").iterdir()) == [first]
+
+
+def no_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def failing_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    script = folder / "cxx"
+    script.write_text("#!/bin/sh\necho no such flag >&2\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+
+
+def no_room(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (folder / "file").touch()
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(folder / "file"))
+
+
+def no_source(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(native_elmo, "SOURCE", folder / "native_elmo.cpp")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (no_compiler, "there is no C\\+\\+ compiler"),
+        (failing_compiler, "no such flag"),
+        (no_room, "cannot be written"),
+        (no_source, "install elmo_hf"),
+    ],
+)
+def test_without_compiled_code_torch_computes(
+    spoil: Callable, reason: str, fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = single(random_layer([3, 2]))
+    spoil(monkeypatch, fresh)
+
+    torch.testing.assert_close(recurrence(*layer), packed_recurrence(*layer), atol=0, rtol=0)
+    monkeypatch.setenv("ELMO_HF_RECURRENCE", "native")
+    with pytest.raises(ValueError, match=f"there is no compiled recurrence: .*{reason}"):
+        recurrence(*layer)
 
 
 def test_gradcheck() -> None:
@@ -94,7 +250,7 @@ def test_the_environment_chooses_the_reference(monkeypatch: pytest.MonkeyPatch) 
 def test_an_unknown_recurrence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_HF_RECURRENCE", "fast")
 
-    with pytest.raises(ValueError, match="'fast'; it can be one of packed, reference"):
+    with pytest.raises(ValueError, match="'fast'; it can be one of native, packed, reference"):
         recurrence(*random_layer([3, 2]))
 
 

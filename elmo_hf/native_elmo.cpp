@@ -1,0 +1,452 @@
+// Copyright 2026 The elmo_hf authors. All rights reserved.
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// The steps of the LSTMs of a layer, for float32 on a CPU. native_elmo.py compiles and calls it.
+//
+// A step is a product of few rows and a large matrix, for which general libraries rearrange the matrix each time, and
+// then non-linearities, each of which would read and write all gates again. Here the matrices are rearranged once a
+// layer, and the cell is computed while its gates are in the cache. Directions, and sentences, do not wait for each
+// other: each thread runs its share of them from the first step to the last.
+//
+// Each number is added up in the same order, however many sentences and threads there are.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace {
+
+// numbers in a register, and rows of a product that are computed at a time: as many sums as there are registers for
+#if defined(__AVX512F__)
+constexpr int LANES = 16, ROWS = 12;
+#elif defined(__AVX__)
+constexpr int LANES = 8, ROWS = 6;
+#else
+constexpr int LANES = 4, ROWS = 6;
+#endif
+// columns of a rearranged matrix that lie together
+constexpr int PANEL = 2 * LANES;
+// terms that are added up in registers before they are added to the rest
+constexpr int64_t DEPTH = 512;
+// sentences for which the matrices are read as they are
+constexpr int64_t FEW = 2;
+
+typedef float Vector __attribute__((vector_size(LANES * 4)));
+typedef float Unaligned __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
+
+inline Vector load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
+inline void store(float* to, Vector values) { *reinterpret_cast<Unaligned*>(to) = values; }
+
+int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
+
+// ---- products
+
+// R rows of `a`, `[R, depth]`, times a panel `[depth, PANEL]`, to or added to `c`.
+template <int R, bool AHEAD>
+void tile(const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c, int64_t c_stride, bool add) {
+    Vector sums[R][2];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) sums[r][0] = sums[r][1] = Vector{};
+    for (int64_t k = 0; k < depth; k++, panel += PANEL) {
+        // the next panel comes from memory while this one is used
+        if (AHEAD) __builtin_prefetch(panel + depth * PANEL, 0, 2);
+        const Vector left = load(panel), right = load(panel + LANES);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) {
+            const float factor = a[r * a_stride + k];
+            sums[r][0] += factor * left;
+            sums[r][1] += factor * right;
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) {
+        float* to = c + r * c_stride;
+        store(to, add ? load(to) + sums[r][0] : sums[r][0]);
+        store(to + LANES, add ? load(to + LANES) + sums[r][1] : sums[r][1]);
+    }
+}
+
+template <int R, bool AHEAD>
+void tile_of(int rows, const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c, int64_t c_stride,
+             bool add) {
+    if (rows == R) return tile<R, AHEAD>(a, a_stride, panel, depth, c, c_stride, add);
+    if constexpr (R > 1) tile_of<R - 1, AHEAD>(rows, a, a_stride, panel, depth, c, c_stride, add);
+}
+
+// `[rows, depth]` times a panel, in tiles of nearly the same height.
+void panel_product(int64_t rows, const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c,
+                   int64_t c_stride, bool add) {
+    const int64_t count = (rows + ROWS - 1) / ROWS;
+    for (int64_t n = 0, row = 0; n < count; n++) {
+        const int height = int((rows - row + count - n - 1) / (count - n));
+        const auto run = n ? tile_of<ROWS, false> : tile_of<ROWS, true>;
+        run(height, a + row * a_stride, a_stride, panel, depth, c + row * c_stride, c_stride, add);
+        row += height;
+    }
+}
+
+// Rearranges `[depth, width]`, rows `stride` apart, in panels `panel_stride` apart.
+void pack(const float* from, int64_t depth, int64_t width, int64_t stride, float* to, int64_t panel_stride) {
+    // as many rows at a time as streams that a core follows
+    for (int64_t first = 0; first < depth; first += 8)
+        for (int64_t column = 0; column < width; column += PANEL) {
+            const int64_t count = std::min<int64_t>(PANEL, width - column);
+            for (int64_t k = first; k < std::min(first + 8, depth); k++) {
+                float* place = to + column / PANEL * panel_stride + k * PANEL;
+                if (count < PANEL) std::fill_n(place, PANEL, 0.f);
+                std::copy_n(from + k * stride + column, count, place);
+            }
+        }
+}
+
+// R rows times a matrix `[depth, width]` as it is: one pass over it, in the order of the memory.
+template <int R>
+void plain_product(const float* a, int64_t a_stride, const float* weight, int64_t depth, int64_t width, float* sums) {
+    // sums of as many columns as stay in the first cache
+    constexpr int64_t STRIP = 2048;
+    std::fill_n(sums, R * width, 0.f);
+    for (int64_t strip = 0; strip < width; strip += STRIP) {
+        const int64_t end = std::min(width, strip + STRIP), whole = strip + (end - strip) / LANES * LANES;
+        for (int64_t k = 0; k < depth; k += 4) {
+            const int64_t count = std::min<int64_t>(4, depth - k);
+            const float* rows = weight + k * width;
+            for (int64_t n = strip; n < whole && count == 4; n += LANES)
+#pragma GCC unroll 4
+                for (int r = 0; r < R; r++) {
+                    const float* factors = a + r * a_stride + k;
+                    Vector sum = load(sums + r * width + n);
+                    sum += factors[0] * load(rows + n);
+                    sum += factors[1] * load(rows + width + n);
+                    sum += factors[2] * load(rows + 2 * width + n);
+                    sum += factors[3] * load(rows + 3 * width + n);
+                    store(sums + r * width + n, sum);
+                }
+            for (int64_t n = count == 4 ? whole : strip; n < end; n++)
+                for (int r = 0; r < R; r++)
+                    for (int64_t j = 0; j < count; j++)
+                        sums[r * width + n] += a[r * a_stride + k + j] * rows[j * width + n];
+        }
+    }
+}
+
+// ---- non-linearities
+
+// exp(x) - 1, right to the last digits also where it is small: x is n ln 2 and a rest, which goes into the series.
+inline Vector exp_minus_one(Vector x) {
+    const Vector most = Vector{} + 88.f;
+    x = x > most ? most : x;
+    x = x < -most ? -most : x;
+    // adding 1.5 * 2^23 rounds; the last bits are n then
+    const Vector rounder = Vector{} + 12582912.f;
+    Vector n = x * 1.44269504f + rounder;
+    const Integers bits = reinterpret_cast<Integers>(n);
+    n -= rounder;
+    // ln 2 in two parts, of which the first times n is exact
+    const Vector rest = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    Vector series = Vector{} + 1.f / 5040;
+    series = series * rest + 1.f / 720;
+    series = series * rest + 1.f / 120;
+    series = series * rest + 1.f / 24;
+    series = series * rest + 1.f / 6;
+    series = series * rest + 0.5f;
+    series = series * rest * rest + rest;
+    const Vector power = reinterpret_cast<Vector>((bits << 23) + (127 << 23));
+    return power * series + (power - 1.f);
+}
+
+inline Vector sigmoid(Vector x) { return 1.f / (2.f + exp_minus_one(-x)); }
+
+inline Vector hyperbolic_tangent(Vector x) {
+    const Vector e = exp_minus_one(2.f * x);
+    return e / (e + 2.f);
+}
+
+inline Vector clip(Vector x, float limit) {
+    const Vector most = Vector{} + limit;
+    x = x > most ? most : x;
+    return x < -most ? -most : x;
+}
+
+// ---- memory
+
+// Memory that is used again: what the system hands out anew for each layer, it first clears, page by page.
+class Scratch {
+public:
+    explicit Scratch(int64_t count) {
+        {
+            std::lock_guard<std::mutex> guard(lock);
+            if (count && !spare.empty()) {
+                memory = spare.back();
+                spare.pop_back();
+            }
+        }
+        if (memory.count >= count) return;
+        std::free(memory.data);
+        constexpr size_t PAGE = size_t(1) << 21;
+        const size_t bytes = (count * sizeof(float) + PAGE - 1) / PAGE * PAGE;
+        memory = {static_cast<float*>(std::aligned_alloc(PAGE, bytes)), count};
+        if (!memory.data) throw std::bad_alloc();
+#ifdef __linux__
+        madvise(memory.data, bytes, MADV_HUGEPAGE);
+#endif
+    }
+    ~Scratch() {
+        if (!memory.data) return;
+        std::lock_guard<std::mutex> guard(lock);
+        spare.push_back(memory);
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    float* data() { return memory.data; }
+
+private:
+    struct Memory {
+        float* data = nullptr;
+        int64_t count = 0;
+    } memory;
+    static std::mutex lock;
+    static std::vector<Memory> spare;
+};
+std::mutex Scratch::lock;
+std::vector<Scratch::Memory> Scratch::spare;
+
+// Does `count` pieces of work in threads, this one among them.
+template <class Work>
+void share(int64_t count, int64_t threads, Work work) {
+    std::atomic<bool> failed{false};
+    const auto part = [&](int64_t first) {
+        try {
+            for (int64_t n = first; n < count; n += threads) work(n);
+        } catch (const std::bad_alloc&) {
+            failed = true;
+        }
+    };
+    std::vector<std::thread> others;
+    for (int64_t n = 1; n < std::min(threads, count); n++) others.emplace_back(part, n);
+    part(0);
+    for (auto& other : others) other.join();
+    if (failed) throw std::bad_alloc();
+}
+
+}  // namespace
+
+// What to compute; the fields are those of `Job` in native_elmo.py. The leading 2 is the direction.
+struct Job {
+    const float* inputs;     // [2, rows, 4 * C], the input's share of the gates i, f, g, o of each packed word
+    const float* recurrent;  // [2, P, 4 * C]
+    const float* output;     // [2, C, P], or null if P is C
+    float* hidden;           // [2, sentences, P], longest first: the state to start from, then the one they end with
+    float* cell;             // [2, sentences, C]
+    float* outputs;          // [2, words, P]
+    float* gates;            // [2, words, 4 * C], as the backward pass needs them, or null
+    float* cells;            // [2, words, C], or null
+    const int64_t* steps;    // [length], how many sentences are running
+    int64_t length, sentences, words, rows, width, cell_width, threads;
+    float cell_clip, projection_clip;
+};
+
+namespace {
+
+class Recurrence {
+public:
+    explicit Recurrence(const Job& job) : job(job) {}
+
+    void run() {
+        if (packs) share(2 * 4, job.threads, [&](int64_t n) { pack_part(n % 2, n / 2); });
+        share(2 * groups, job.threads, [&](int64_t n) { run_group(n % 2, n / 2); });
+    }
+
+private:
+    const Job& job;
+    const int64_t P = job.width, C = job.cell_width, blocks = padded(C) / PANEL;
+    const int64_t recurrent_size = 4 * padded(C) * P, output_size = job.output ? padded(P) * C : 0;
+    // every `groups`-th sentence belongs to a group, so that their lengths are alike
+    const int64_t groups = std::max<int64_t>(1, std::min((job.threads + 1) / 2, job.sentences));
+    const bool packs = job.sentences > FEW * groups;
+    Scratch packed{packs ? 2 * (recurrent_size + output_size) : 0};
+
+    float* packed_recurrent(int64_t way) { return packed.data() + way * (recurrent_size + output_size); }
+    float* packed_output(int64_t way) { return packed_recurrent(way) + recurrent_size; }
+
+    // Packs one gate of a direction, and a quarter of its output weights. The panels of a block of cells lie together.
+    void pack_part(int64_t way, int64_t gate) {
+        const int64_t size = PANEL * P;
+        pack(job.recurrent + (way * P * 4 + gate) * C, P, C, 4 * C, packed_recurrent(way) + gate * size, 4 * size);
+        const int64_t first = gate * C / 4, end = (gate + 1) * C / 4;
+        if (job.output)
+            pack(job.output + (way * C + first) * P, end - first, P, P, packed_output(way) + first * PANEL, PANEL * C);
+    }
+
+    // The sentences of a group in one direction, and where they are. Rows are a little apart from a power of two.
+    struct Group {
+        int64_t way, number, running;
+        int64_t start;  // of the step's words, of all groups
+        int64_t hidden_stride, cell_stride;
+        std::vector<float> hidden, cell, squashed, sums;
+        float* gates;  // [blocks, running, 4, PANEL]
+    };
+
+    void run_group(int64_t way, int64_t number) {
+        const int64_t rows = count_of(number, job.sentences);
+        const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL;
+        Scratch gates(blocks * rows * 4 * PANEL);
+        Group group{way, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
+                    std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
+                    std::vector<float>(packs ? 0 : rows * std::max(4 * C, P)), gates.data()};
+        for (int64_t r = 0; r < rows; r++) {
+            std::copy_n(job.hidden + sentence(group, r) * P, P, &group.hidden[r * hidden_stride]);
+            std::copy_n(job.cell + sentence(group, r) * C, C, &group.cell[r * cell_stride]);
+        }
+        for (int64_t time = 0; time < job.length; group.start += job.steps[time++]) {
+            group.running = count_of(number, job.steps[time]);
+            if (!group.running) break;
+            step(group);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            std::copy_n(&group.hidden[r * hidden_stride], P, job.hidden + sentence(group, r) * P);
+            std::copy_n(&group.cell[r * cell_stride], C, job.cell + sentence(group, r) * C);
+        }
+    }
+
+    int64_t count_of(int64_t number, int64_t all) const { return (all - number + groups - 1) / groups; }
+    int64_t sentence(const Group& group, int64_t r) const {
+        return group.way * job.sentences + group.number + r * groups;
+    }
+    int64_t word(const Group& group, int64_t r) const { return group.start + group.number + r * groups; }
+
+    void step(Group& group) {
+        const int64_t running = group.running;
+        take_inputs(group);
+        if (!packs) {
+            product(group, group.hidden, group.hidden_stride, job.recurrent + group.way * P * 4 * C, P, 4 * C, [&](
+                int64_t r, int64_t n) -> float& {
+                const int64_t column = n % C;
+                return group.gates[((column / PANEL * running + r) * 4 + n / C) * PANEL + column % PANEL];
+            });
+        }
+        for (int64_t block = 0; block < blocks; block++) {
+            float* gates = group.gates + block * running * 4 * PANEL;
+            if (packs)
+                for (int64_t gate = 0; gate < 4; gate++)
+                    for (int64_t k = 0; k < P; k += DEPTH)
+                        panel_product(running, &group.hidden[k], group.hidden_stride,
+                                      packed_recurrent(group.way) + ((4 * block + gate) * P + k) * PANEL,
+                                      std::min(DEPTH, P - k), gates + gate * PANEL, 4 * PANEL, true);
+            for (int64_t r = 0; r < running; r++) update_cells(group, block, r, gates + r * 4 * PANEL);
+        }
+        project(group);
+    }
+
+    void take_inputs(Group& group) {
+        for (int64_t r = 0; r < group.running; r++) {
+            const float* from = job.inputs + (group.way * job.rows + word(group, r)) * 4 * C;
+            for (int64_t gate = 0; gate < 4; gate++)
+                for (int64_t block = 0; block < blocks; block++) {
+                    float* to = group.gates + ((block * group.running + r) * 4 + gate) * PANEL;
+                    const float* place = from + gate * C + block * PANEL;
+                    if (block < C / PANEL) {
+                        store(to, load(place));
+                        store(to + LANES, load(place + LANES));
+                    } else {
+                        std::fill_n(to, PANEL, 0.f);
+                        std::copy_n(place, C % PANEL, to);
+                    }
+                }
+        }
+    }
+
+    // The rows of a few sentences times a matrix as it is, added to what `place` says.
+    template <class Place>
+    void product(Group& group, const std::vector<float>& a, int64_t stride, const float* weight, int64_t depth,
+                 int64_t width, Place place) {
+        for (int64_t k = 0; k < depth; k += DEPTH) {
+            const int64_t size = std::min(DEPTH, depth - k);
+            const auto run = group.running == 1 ? plain_product<1> : plain_product<2>;
+            static_assert(FEW == 2, "one product for each number of sentences");
+            run(&a[k], stride, weight + k * width, size, width, group.sums.data());
+            for (int64_t r = 0; r < group.running; r++)
+                for (int64_t n = 0; n < width; n++) place(r, n) += group.sums[r * width + n];
+        }
+    }
+
+    void update_cells(Group& group, int64_t block, int64_t r, float* gates) {
+        float* cell = &group.cell[r * group.cell_stride + block * PANEL];
+        float* squashed = &group.squashed[r * group.cell_stride + block * PANEL];
+        for (int lane = 0; lane < PANEL; lane += LANES) {
+            float* place = gates + lane;
+            const Vector i = sigmoid(load(place)), f = sigmoid(load(place + PANEL));
+            const Vector g = hyperbolic_tangent(load(place + 2 * PANEL)), o = sigmoid(load(place + 3 * PANEL));
+            const Vector now = clip(f * load(cell + lane) + i * g, job.cell_clip);
+            store(cell + lane, now);
+            store(squashed + lane, o * hyperbolic_tangent(now));
+            if (job.gates) {
+                store(place, i);
+                store(place + PANEL, f);
+                store(place + 2 * PANEL, g);
+                store(place + 3 * PANEL, o);
+            }
+        }
+        if (!job.gates) return;
+        const int64_t row = group.way * job.words + word(group, r), count = std::min<int64_t>(PANEL, C - block * PANEL);
+        for (int64_t gate = 0; gate < 4; gate++)
+            std::copy_n(gates + gate * PANEL, count, job.gates + (row * 4 + gate) * C + block * PANEL);
+        std::copy_n(cell, count, job.cells + row * C + block * PANEL);
+    }
+
+    // From the squashed cells to the hidden state.
+    void project(Group& group) {
+        const int64_t running = group.running;
+        if (!job.output) {
+            std::copy_n(group.squashed.begin(), running * group.cell_stride, group.hidden.begin());
+        } else if (packs) {
+            for (int64_t column = 0; column < P; column += PANEL)
+                for (int64_t k = 0; k < C; k += DEPTH)
+                    panel_product(running, &group.squashed[k], group.cell_stride,
+                                  packed_output(group.way) + column * C + k * PANEL, std::min(DEPTH, C - k),
+                                  &group.hidden[column], group.hidden_stride, k > 0);
+        } else {
+            std::fill(group.hidden.begin(), group.hidden.begin() + running * group.hidden_stride, 0.f);
+            product(group, group.squashed, group.cell_stride, job.output + group.way * C * P, C, P,
+                    [&](int64_t r, int64_t n) -> float& { return group.hidden[r * group.hidden_stride + n]; });
+        }
+        for (int64_t r = 0; r < running; r++) {
+            float* hidden = &group.hidden[r * group.hidden_stride];
+            if (job.output)
+                for (int64_t n = 0; n < P; n += LANES) store(hidden + n, clip(load(hidden + n), job.projection_clip));
+            std::copy_n(hidden, P, job.outputs + (group.way * job.words + word(group, r)) * P);
+        }
+    }
+};
+
+}  // namespace
+
+// Runs a job; false if there is no memory for it.
+extern "C" bool elmo_recurrence(const Job* job) {
+    try {
+        Recurrence(*job).run();
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}

@@ -1,0 +1,176 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""The compiled steps of the recurrence: `native_elmo.cpp`, compiled once on each machine, and called.
+
+Only the installed package has the C++ file; code that came with a checkpoint computes by torch alone.
+"""
+
+import ctypes
+import functools
+import hashlib
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+from transformers.utils import logging
+
+
+logger = logging.get_logger(__name__)
+
+SOURCE = Path(__file__).with_name("native_elmo.cpp")
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-pthread", "-shared", "-fPIC"]
+SECONDS_TO_COMPILE = 120
+
+
+class NotCompiledError(RuntimeError):
+    """There is no compiled recurrence, and why."""
+
+
+class Job(ctypes.Structure):
+    """The C++ `Job`."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("inputs", "recurrent", "output", "hidden", "cell")),
+        *((name, ctypes.c_void_p) for name in ("outputs", "gates", "cells", "steps")),
+        *((name, ctypes.c_int64) for name in ("length", "sentences", "words", "rows", "width", "cell_width")),
+        ("threads", ctypes.c_int64),
+        *((name, ctypes.c_float) for name in ("cell_clip", "projection_clip")),
+    ]
+
+
+def run(command: list[str], what: str) -> str:
+    """Run a compiler; return what it prints."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS_TO_COMPILE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotCompiledError(f"{what}: {error}") from error
+    if done.returncode:
+        raise NotCompiledError(f"{what}: {(done.stderr.strip() or 'it says nothing').splitlines()[0]}")
+    return done.stdout
+
+
+def compiled() -> Path:
+    """Compile the recurrence for this processor, unless that was done before; return the library.
+
+    It lies where torch keeps what it compiles: in `TORCH_EXTENSIONS_DIR`, or `~/.cache/torch_extensions`.
+
+    Raises:
+        NotCompiledError: If there is no compiler, or it fails.
+    """
+    if not SOURCE.is_file():
+        raise NotCompiledError("the code came with a checkpoint; install elmo_hf")
+    compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        raise NotCompiledError("there is no C++ compiler; install g++ or clang++")
+    # what the compiler is and what the processor can, so that machines may share the folder
+    seen = run([compiler, *FLAGS, "-dM", "-E", "-x", "c++", os.devnull], f"{compiler} fails")
+    key = hashlib.sha256("\0".join([SOURCE.read_text(encoding="utf-8"), *FLAGS, seen]).encode()).hexdigest()[:16]
+    root = os.environ.get("TORCH_EXTENSIONS_DIR") or Path.home() / ".cache" / "torch_extensions"
+    library = Path(root) / "elmo_hf" / f"recurrence-{key}.so"
+    if not library.is_file():
+        try:
+            library.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+                made = Path(folder) / library.name
+                logger.info(f"elmo_hf compiles its recurrence for this processor with {compiler}, once")
+                run([compiler, *FLAGS, str(SOURCE), "-o", str(made)], f"{compiler} cannot compile {SOURCE}")
+                made.replace(library)
+        except OSError as error:
+            raise NotCompiledError(f"{library.parent} cannot be written: {error}") from error
+    return library
+
+
+@functools.cache
+def load() -> ctypes.CDLL | NotCompiledError:
+    """Load the compiled recurrence, or tell why there is none; logs which, once."""
+    try:
+        library = ctypes.CDLL(str(compiled()))
+        library.elmo_recurrence.restype = ctypes.c_bool
+    except (NotCompiledError, OSError, RuntimeError) as error:
+        logger.info(f"elmo_hf computes recurrences by torch, since there is no compiled one: {error}")
+        return NotCompiledError(str(error))
+    logger.info("elmo_hf computes recurrences in float32 on the CPU by its compiled code")
+    return library
+
+
+def fits(*tensors: torch.Tensor | None) -> bool:
+    """Tell whether tensors are what the compiled recurrence reads: plain ones in float32 on the CPU."""
+    return all(
+        tensor is None
+        or (
+            type(tensor) in (torch.Tensor, torch.nn.Parameter)
+            and tensor.device.type == "cpu"
+            and tensor.dtype == torch.float32
+        )
+        for tensor in tensors
+    )
+
+
+def native_steps(
+    inputs: torch.Tensor,
+    steps: list[int],
+    state: tuple[torch.Tensor, torch.Tensor],
+    matrices: tuple[torch.Tensor, torch.Tensor | None],
+    clips: tuple[float | None, float | None],
+    keeps: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Run all steps of a layer by the compiled code; arguments and result as in `torch_steps` of the recurrence.
+
+    Raises:
+        NotCompiledError: If there is no compiled code.
+        MemoryError: If there is not enough memory.
+    """
+    library = load()
+    if isinstance(library, NotCompiledError):
+        raise library
+    # both are written to: they become the state at the end
+    hidden, cell = (part.clone(memory_format=torch.contiguous_format) for part in state)
+    recurrent, output = matrices[0].contiguous(), None if matrices[1] is None else matrices[1].contiguous()
+    inputs, (_, sentences, width), cell_width, words = inputs.contiguous(), hidden.shape, cell.shape[2], sum(steps)
+    outputs = inputs.new_empty(2, words, width)
+    kept = words if keeps else 0
+    gates, cells = inputs.new_empty(2, kept, 4 * cell_width), inputs.new_empty(2, kept, cell_width)
+    running = torch.tensor(steps, dtype=torch.int64)
+    job = Job(
+        inputs=inputs.data_ptr(),
+        recurrent=recurrent.data_ptr(),
+        output=None if output is None else output.data_ptr(),
+        hidden=hidden.data_ptr(),
+        cell=cell.data_ptr(),
+        outputs=outputs.data_ptr(),
+        gates=gates.data_ptr() if keeps else None,
+        cells=cells.data_ptr() if keeps else None,
+        steps=running.data_ptr(),
+        length=len(steps),
+        sentences=sentences,
+        words=words,
+        rows=inputs.shape[1],
+        width=width,
+        cell_width=cell_width,
+        threads=torch.get_num_threads(),
+        cell_clip=math.inf if clips[0] is None else clips[0],
+        projection_clip=math.inf if clips[1] is None else clips[1],
+    )
+    if not library.elmo_recurrence(ctypes.byref(job)):
+        raise MemoryError("There is not enough memory for this batch: take fewer sentences at a time.")
+    return outputs, hidden, cell, gates, cells
+
+
+__all__ = ["NotCompiledError", "fits", "load", "native_steps"]
