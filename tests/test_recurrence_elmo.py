@@ -1,8 +1,6 @@
 """`elmo_hf.recurrence_elmo`: the fast path and the readable one agree in outputs, states and gradients."""
 
 import importlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -167,62 +165,13 @@ def test_other_dtypes_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> 
     torch.testing.assert_close(recurrence(*layer), reference_recurrence(*layer))
 
 
-@pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Nothing is compiled yet."""
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "compiled"))
-    native_elmo.load.cache_clear()
-    yield tmp_path
-    native_elmo.load.cache_clear()
-
-
-def test_it_is_compiled_once(fresh: Path) -> None:
-    first = native_elmo.compiled()
-    stamp = first.stat().st_mtime_ns
-
-    assert native_elmo.compiled() == first
-    assert first.stat().st_mtime_ns == stamp
-    assert list((fresh / "compiled" / "elmo_hf").iterdir()) == [first]
-
-
-def no_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setenv("PATH", str(folder))
-
-
-def failing_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    script = folder / "cxx"
-    script.write_text("#!/bin/sh\necho no such flag >&2\nexit 1\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("CXX", str(script))
-
-
-def no_room(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    (folder / "file").touch()
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(folder / "file"))
-
-
-def no_source(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(native_elmo, "SOURCE", folder / "native_elmo.cpp")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (no_compiler, "there is no C\\+\\+ compiler"),
-        (failing_compiler, "no such flag"),
-        (no_room, "cannot be written"),
-        (no_source, "install elmo_hf"),
-    ],
-)
-def test_without_compiled_code_torch_computes(
-    spoil: Callable, reason: str, fresh: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_compiled_code_torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = single(random_layer([3, 2]))
-    spoil(monkeypatch, fresh)
+    monkeypatch.setattr("elmo_hf.recurrence_elmo.load", lambda: native_elmo.NotCompiledError("no compiler"))
 
     torch.testing.assert_close(recurrence(*layer), packed_recurrence(*layer), atol=0, rtol=0)
     monkeypatch.setenv("ELMO_HF_RECURRENCE", "native")
-    with pytest.raises(ValueError, match=f"there is no compiled recurrence: .*{reason}"):
+    with pytest.raises(ValueError, match="there is no compiled recurrence: no compiler"):
         recurrence(*layer)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -50,11 +51,22 @@ HUB_FILES = {path.name for path in Path(sys.modules[ElmoModel.__module__].__file
 def read_elsewhere(how: str, source: Path, again: Path) -> dict[str, np.ndarray]:
     """Run `PROGRAM` in a process with its own cache, and return what it computed."""
     environment = {**os.environ, "HF_HOME": str(again) + ".cache", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "error"}
+    if how == "without":
+        # it finds by itself that there is no other
+        del environment["ELMO_HF_RECURRENCE"]
     command = [sys.executable, "-c", PROGRAM, how, str(source), str(again)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with np.load(str(again) + ".npz") as file:
         return dict(file)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def computed_by_torch() -> Iterator[None]:
+    """Compute as code that came with a checkpoint does, to the bit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELMO_HF_RECURRENCE", "packed")
+        yield
 
 
 @pytest.fixture(scope="module")
