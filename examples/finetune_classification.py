@@ -209,12 +209,15 @@ def write_predictions(path: Path, texts: Sequence[LabelledText], scores: Any, pr
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", encoding="utf-8") as file:
             for text, row in zip(texts, np.asarray(scores).reshape(len(texts), -1), strict=True):
-                found: Any = names[int(row.argmax())]
+                label: Any = text.label
                 if problem == "regression":
-                    found = round(float(row[0]), 6)
+                    found: Any = round(float(row[0]), 6)
                 elif problem == "multi":
-                    found = [names[number] for number in np.flatnonzero(row > 0)]
-                file.write(json.dumps({"label": text.label, "predicted": found}, ensure_ascii=False) + "\n")
+                    label, found = names_of(text), [names[number] for number in np.flatnonzero(row > 0)]
+                else:
+                    # a class is a name, also where the file has a number: so that the two can be compared
+                    label, found = str(label), names[int(row.argmax())]
+                file.write(json.dumps({"label": label, "predicted": found}, ensure_ascii=False) + "\n")
 
 
 def main() -> None:

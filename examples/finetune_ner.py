@@ -222,6 +222,8 @@ def main() -> None:
         # scores of all labels of all words would fill the memory
         preprocess_logits_for_metrics=lambda logits, _: logits.argmax(dim=-1),
     )
+    if trainer.state.best_metric == 0 and trainer.is_world_process_zero():
+        print("note: no epoch found a name of the development set: train longer, or with smaller batches")
     scores, report = evaluate(trainer, splits, rows, names, options.output)
     if trainer.is_world_process_zero() and "train" in splits:
         write_card(

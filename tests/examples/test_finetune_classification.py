@@ -196,10 +196,11 @@ def test_an_error_of_the_command_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     ("labels", "options", "expected"),
     [
         (["a", "b", "b", "a"], [], {"a", "b"}),
+        ([3, 1, 1, 3], [], {"1", "3"}),
         ([["a"], ["a", "b"], [], ["b"]], [], {"a", "b"}),
         ([0.5, 1.5, 2.0, -1.0], [], None),
     ],
-    ids=["single", "multi", "regression"],
+    ids=["single", "integers", "multi", "regression"],
 )
 def test_predictions_are_written_in_the_order_of_the_file(
     run: Run, labels: list[Any], options: list[str], expected: set[str] | None
@@ -208,7 +209,8 @@ def test_predictions_are_written_in_the_order_of_the_file(
     run(train, f"--test={train}", *options)
 
     rows = [json.loads(line) for line in Path("out/test.jsonl").read_text().splitlines()]
-    assert [row["label"] for row in rows] == labels
+    # classes that are numbers are written as their names, as predictions are
+    assert [row["label"] for row in rows] == [str(label) if isinstance(label, int) else label for label in labels]
     for row in rows:
         found = row["predicted"]
         if expected is None:

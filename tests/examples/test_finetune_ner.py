@@ -59,6 +59,13 @@ def results(folder: str = "out") -> dict[str, float]:
     return json.loads(Path(folder, "all_results.json").read_text())
 
 
+def test_says_that_no_name_was_found(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("dev.conll").write_text("nothing\tO\n", encoding="utf-8")
+    run("--dev=dev.conll", "--epochs=1")
+
+    assert "note: no epoch found a name of the development set: train longer" in capsys.readouterr().out
+
+
 def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--head=bilstm-crf", "--learning-rate=0.02", "--epochs=12", "--dropout=0", "--head-hidden-size=20"]
     run("--dev=dev.conll", "--test=train.conll", *options)
