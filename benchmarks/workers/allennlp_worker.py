@@ -1,14 +1,6 @@
-"""AllenNLP's side of bench_speed.py: it imports nothing of elmo_hf, and runs under the Python that has AllenNLP.
-
-Reads a request a line, as JSON, and answers each by a line. `load` comes first.
-"""
+"""AllenNLP's side of bench_speed.py: it imports nothing of elmo_hf, and runs under the Python that has AllenNLP."""
 
 import json
-import os
-import resource
-import sys
-import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,16 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 from allennlp.modules.elmo import Elmo, batch_to_ids
+from serving import Worker, seconds_of
 
 
-def seconds_of(function: Callable[[], object]) -> float:
-    """Call a function; return what it took."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-class Worker:
+class AllenNlp(Worker):
     """An ELMo as AllenNLP's users build it."""
 
     def load(self, folder: str, threads: int, trained: str, batches: str, **_: Any) -> dict[str, Any]:
@@ -75,22 +61,6 @@ class Worker:
         """Make the ids of all batches again."""
         return {"seconds": seconds_of(lambda: [batch_to_ids(batch) for batch in self.words[batches]])}
 
-    def memory(self) -> dict[str, float]:
-        """Tell the largest memory so far, in MiB."""
-        return {"mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
-
-
-def main() -> None:
-    """Answer requests until there are no more."""
-    answers = os.fdopen(os.dup(1), "w")
-    # what libraries print is not an answer
-    os.dup2(2, 1)
-    worker = Worker()
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = getattr(worker, request.pop("do"))(**request)
-        print(json.dumps(answer), file=answers, flush=True)
-
 
 if __name__ == "__main__":
-    main()
+    AllenNlp().serve()

@@ -1,32 +1,19 @@
-"""This package's side of bench_speed.py.
-
-Reads a request a line, as JSON, and answers each by a line. `load` comes first.
-"""
+"""This package's side of bench_speed.py."""
 
 import json
-import os
-import resource
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from serving import Worker, seconds_of
 
 from elmo_hf import ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 
 
-def seconds_of(function: Callable[[], object]) -> float:
-    """Call a function; return what it took."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-class Worker:
+class ElmoHf(Worker):
     """An ELMo as the users of Transformers load it."""
 
     def load(self, folder: str, threads: int, trained: str, batches: str, dtype: str) -> dict[str, Any]:
@@ -103,22 +90,6 @@ class Worker:
         with torch.inference_mode():
             return {"flops": 2 * 2048**3 / min(seconds_of(lambda: one @ one) for _ in range(8))}
 
-    def memory(self) -> dict[str, float]:
-        """Tell the largest memory so far, in MiB."""
-        return {"mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
-
-
-def main() -> None:
-    """Answer requests until there are no more."""
-    answers = os.fdopen(os.dup(1), "w")
-    # what libraries print is not an answer
-    os.dup2(2, 1)
-    worker = Worker()
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = getattr(worker, request.pop("do"))(**request)
-        print(json.dumps(answer), file=answers, flush=True)
-
 
 if __name__ == "__main__":
-    main()
+    ElmoHf().serve()
