@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// The steps of the LSTMs of a layer, for float32 on a CPU. native_elmo.py compiles and calls it.
+// The steps of the LSTMs of a layer, and back, for float32 on a CPU. native_elmo.py compiles and calls it.
 //
 // A step is a product of few rows and a large matrix, for which general libraries rearrange the matrix each time, and
 // then non-linearities, each of which would read and write all gates again. Here the matrices are rearranged once a
@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -118,6 +119,17 @@ void pack(const float* from, int64_t depth, int64_t width, int64_t stride, float
                 std::copy_n(from + k * stride + column, count, place);
             }
         }
+}
+
+// Rearranges the transpose of `[width, depth]`, columns `from` to `end` of its panels.
+void pack_transposed(const float* weight, int64_t depth, int64_t width, int64_t from, int64_t end, float* to) {
+    for (int64_t column = from; column < end; column += PANEL) {
+        const int64_t count = std::min<int64_t>(PANEL, width - column);
+        float* panel = to + column * depth;
+        if (count < PANEL) std::fill_n(panel, PANEL * depth, 0.f);
+        for (int64_t k = 0; k < depth; k++)
+            for (int64_t n = 0; n < count; n++) panel[k * PANEL + n] = weight[(column + n) * depth + k];
+    }
 }
 
 // R rows times a matrix `[depth, width]` as it is: one pass over it, in the order of the memory.
@@ -261,6 +273,11 @@ struct Job {
     float* outputs;          // [2, words, P]
     float* gates;            // [2, words, 4 * C], as the backward pass needs them, or null
     float* cells;            // [2, words, C], or null
+    // Back: `cell` is the state that was started from, `outputs`, `gates` and `cells` are what came of it.
+    float* outputs_slope;    // [2, words, P]: the slopes of the outputs, then those of the projections' results
+    float* hidden_slope;     // [2, sentences, P]: of the state they end with, then of that they started from
+    float* cell_slope;       // [2, sentences, C]
+    float* slopes;           // [2, words, 4 * C]: of the inputs
     const int64_t* steps;    // [length], how many sentences are running
     int64_t length, sentences, words, rows, width, cell_width, threads;
     float cell_clip, projection_clip;
@@ -268,9 +285,23 @@ struct Job {
 
 namespace {
 
-class Recurrence {
+// Which sentences belong together: every `groups`-th, so that the lengths in each group are alike.
+struct Division {
+    const Job& job;
+    const int64_t P = job.width, C = job.cell_width;
+    const int64_t groups = std::max<int64_t>(1, std::min((job.threads + 1) / 2, job.sentences));
+
+    int64_t count_of(int64_t group, int64_t all) const { return (all - group + groups - 1) / groups; }
+    // where the r-th sentence of a group, and its word of a step that begins at `start`, are among all
+    int64_t sentence(int64_t way, int64_t group, int64_t r) const { return way * job.sentences + group + r * groups; }
+    int64_t word(int64_t way, int64_t group, int64_t start, int64_t r) const {
+        return way * job.words + start + group + r * groups;
+    }
+};
+
+class Recurrence : Division {
 public:
-    explicit Recurrence(const Job& job) : job(job) {}
+    explicit Recurrence(const Job& job) : Division{job} {}
 
     void run() {
         if (packs) share(2 * 4, job.threads, [&](int64_t n) { pack_part(n % 2, n / 2); });
@@ -278,11 +309,8 @@ public:
     }
 
 private:
-    const Job& job;
-    const int64_t P = job.width, C = job.cell_width, blocks = padded(C) / PANEL;
+    const int64_t blocks = padded(C) / PANEL;
     const int64_t recurrent_size = 4 * padded(C) * P, output_size = job.output ? padded(P) * C : 0;
-    // every `groups`-th sentence belongs to a group, so that their lengths are alike
-    const int64_t groups = std::max<int64_t>(1, std::min((job.threads + 1) / 2, job.sentences));
     const bool packs = job.sentences > FEW * groups;
     Scratch packed{packs ? 2 * (recurrent_size + output_size) : 0};
 
@@ -315,8 +343,8 @@ private:
                     std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
                     std::vector<float>(packs ? 0 : rows * std::max(4 * C, P)), gates.data()};
         for (int64_t r = 0; r < rows; r++) {
-            std::copy_n(job.hidden + sentence(group, r) * P, P, &group.hidden[r * hidden_stride]);
-            std::copy_n(job.cell + sentence(group, r) * C, C, &group.cell[r * cell_stride]);
+            std::copy_n(job.hidden + sentence(way, number, r) * P, P, &group.hidden[r * hidden_stride]);
+            std::copy_n(job.cell + sentence(way, number, r) * C, C, &group.cell[r * cell_stride]);
         }
         for (int64_t time = 0; time < job.length; group.start += job.steps[time++]) {
             group.running = count_of(number, job.steps[time]);
@@ -324,16 +352,12 @@ private:
             step(group);
         }
         for (int64_t r = 0; r < rows; r++) {
-            std::copy_n(&group.hidden[r * hidden_stride], P, job.hidden + sentence(group, r) * P);
-            std::copy_n(&group.cell[r * cell_stride], C, job.cell + sentence(group, r) * C);
+            std::copy_n(&group.hidden[r * hidden_stride], P, job.hidden + sentence(way, number, r) * P);
+            std::copy_n(&group.cell[r * cell_stride], C, job.cell + sentence(way, number, r) * C);
         }
     }
 
-    int64_t count_of(int64_t number, int64_t all) const { return (all - number + groups - 1) / groups; }
-    int64_t sentence(const Group& group, int64_t r) const {
-        return group.way * job.sentences + group.number + r * groups;
-    }
-    int64_t word(const Group& group, int64_t r) const { return group.start + group.number + r * groups; }
+    int64_t place(const Group& group, int64_t r) const { return word(group.way, group.number, group.start, r); }
 
     void step(Group& group) {
         const int64_t running = group.running;
@@ -360,17 +384,18 @@ private:
 
     void take_inputs(Group& group) {
         for (int64_t r = 0; r < group.running; r++) {
-            const float* from = job.inputs + (group.way * job.rows + word(group, r)) * 4 * C;
+            // of the inputs there are more rows than words
+            const float* from = job.inputs + (place(group, r) + group.way * (job.rows - job.words)) * 4 * C;
             for (int64_t gate = 0; gate < 4; gate++)
                 for (int64_t block = 0; block < blocks; block++) {
                     float* to = group.gates + ((block * group.running + r) * 4 + gate) * PANEL;
-                    const float* place = from + gate * C + block * PANEL;
+                    const float* share = from + gate * C + block * PANEL;
                     if (block < C / PANEL) {
-                        store(to, load(place));
-                        store(to + LANES, load(place + LANES));
+                        store(to, load(share));
+                        store(to + LANES, load(share + LANES));
                     } else {
                         std::fill_n(to, PANEL, 0.f);
-                        std::copy_n(place, C % PANEL, to);
+                        std::copy_n(share, C % PANEL, to);
                     }
                 }
         }
@@ -394,21 +419,21 @@ private:
         float* cell = &group.cell[r * group.cell_stride + block * PANEL];
         float* squashed = &group.squashed[r * group.cell_stride + block * PANEL];
         for (int lane = 0; lane < PANEL; lane += LANES) {
-            float* place = gates + lane;
-            const Vector i = sigmoid(load(place)), f = sigmoid(load(place + PANEL));
-            const Vector g = hyperbolic_tangent(load(place + 2 * PANEL)), o = sigmoid(load(place + 3 * PANEL));
+            float* gate = gates + lane;
+            const Vector i = sigmoid(load(gate)), f = sigmoid(load(gate + PANEL));
+            const Vector g = hyperbolic_tangent(load(gate + 2 * PANEL)), o = sigmoid(load(gate + 3 * PANEL));
             const Vector now = clip(f * load(cell + lane) + i * g, job.cell_clip);
             store(cell + lane, now);
             store(squashed + lane, o * hyperbolic_tangent(now));
             if (job.gates) {
-                store(place, i);
-                store(place + PANEL, f);
-                store(place + 2 * PANEL, g);
-                store(place + 3 * PANEL, o);
+                store(gate, i);
+                store(gate + PANEL, f);
+                store(gate + 2 * PANEL, g);
+                store(gate + 3 * PANEL, o);
             }
         }
         if (!job.gates) return;
-        const int64_t row = group.way * job.words + word(group, r), count = std::min<int64_t>(PANEL, C - block * PANEL);
+        const int64_t row = place(group, r), count = std::min<int64_t>(PANEL, C - block * PANEL);
         for (int64_t gate = 0; gate < 4; gate++)
             std::copy_n(gates + gate * PANEL, count, job.gates + (row * 4 + gate) * C + block * PANEL);
         std::copy_n(cell, count, job.cells + row * C + block * PANEL);
@@ -434,19 +459,139 @@ private:
             float* hidden = &group.hidden[r * group.hidden_stride];
             if (job.output)
                 for (int64_t n = 0; n < P; n += LANES) store(hidden + n, clip(load(hidden + n), job.projection_clip));
-            std::copy_n(hidden, P, job.outputs + (group.way * job.words + word(group, r)) * P);
+            std::copy_n(hidden, P, job.outputs + place(group, r) * P);
         }
     }
 };
 
-}  // namespace
+// The way back: what each step needs from the one after it. The gradients of the weights are products of all words,
+// which are left to torch.
+class Back : Division {
+public:
+    explicit Back(const Job& job) : Division{job} {}
 
-// Runs a job; false if there is no memory for it.
-extern "C" bool elmo_recurrence(const Job* job) {
+    void run() {
+        share(2 * 4, job.threads, [&](int64_t n) { pack_part(n % 2, n / 2); });
+        share(2 * groups, job.threads, [&](int64_t n) { run_group(n % 2, n / 2); });
+    }
+
+private:
+    const int64_t recurrent_size = padded(P) * 4 * C, output_size = job.output ? padded(C) * P : 0;
+    Scratch packed{2 * (recurrent_size + output_size)};
+
+    float* packed_recurrent(int64_t way) { return packed.data() + way * (recurrent_size + output_size); }
+    float* packed_output(int64_t way) { return packed_recurrent(way) + recurrent_size; }
+
+    // Packs a quarter of the panels of both matrices of a direction.
+    void pack_part(int64_t way, int64_t quarter) {
+        const auto first = [&](int64_t width, int64_t n) { return width / PANEL * n / 4 * PANEL; };
+        const auto end = [&](int64_t width, int64_t n) { return n < 3 ? first(width, n + 1) : width; };
+        pack_transposed(job.recurrent + way * P * 4 * C, 4 * C, P, first(P, quarter), end(P, quarter),
+                        packed_recurrent(way));
+        if (job.output)
+            pack_transposed(job.output + way * C * P, P, C, first(C, quarter), end(C, quarter), packed_output(way));
+    }
+
+    void run_group(int64_t way, int64_t group) {
+        const int64_t rows = count_of(group, job.sentences);
+        const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL, slope_stride = 4 * C + PANEL;
+        std::vector<float> hidden(rows * hidden_stride), cell(rows * cell_stride), middle(rows * cell_stride);
+        Scratch slopes(rows * slope_stride);
+        for (int64_t r = 0; r < rows; r++) {
+            std::copy_n(job.hidden_slope + sentence(way, group, r) * P, P, &hidden[r * hidden_stride]);
+            std::copy_n(job.cell_slope + sentence(way, group, r) * C, C, &cell[r * cell_stride]);
+        }
+        int64_t start = job.words;
+        for (int64_t time = job.length - 1; time >= 0; time--) {
+            start -= job.steps[time];
+            const int64_t running = count_of(group, job.steps[time]);
+            for (int64_t r = 0; r < running; r++)
+                take_slopes(word(way, group, start, r), &hidden[r * hidden_stride]);
+            product(running, hidden.data(), hidden_stride, job.output ? packed_output(way) : nullptr, P, C,
+                    middle.data(), cell_stride);
+            for (int64_t r = 0; r < running; r++) {
+                // the word before has the same place in its step
+                const float* before = time ? job.cells + word(way, group, start - job.steps[time - 1], r) * C
+                                           : job.cell + sentence(way, group, r) * C;
+                cell_slopes(word(way, group, start, r), before, &middle[r * cell_stride], &cell[r * cell_stride],
+                            slopes.data() + r * slope_stride);
+            }
+            product(running, slopes.data(), slope_stride, packed_recurrent(way), 4 * C, P, hidden.data(),
+                    hidden_stride);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            std::copy_n(&hidden[r * hidden_stride], P, job.hidden_slope + sentence(way, group, r) * P);
+            std::copy_n(&cell[r * cell_stride], C, job.cell_slope + sentence(way, group, r) * C);
+        }
+    }
+
+    // The slopes of a hidden state: from the step after, and from what reads the output. None where it was clipped.
+    void take_slopes(int64_t word, float* hidden) {
+        float* slope = job.outputs_slope + word * P;
+        const float* output = job.outputs + word * P;
+        for (int64_t n = 0; n < P; n++) {
+            const float sum = hidden[n] + slope[n];
+            hidden[n] = slope[n] = !job.output || std::fabs(output[n]) < job.projection_clip ? sum : 0.f;
+        }
+    }
+
+    // `[rows, depth]` times a packed matrix; without one, a copy.
+    void product(int64_t rows, const float* a, int64_t a_stride, const float* panels, int64_t depth, int64_t width,
+                 float* c, int64_t c_stride) {
+        if (!panels)
+            for (int64_t r = 0; r < rows; r++) std::copy_n(a + r * a_stride, width, c + r * c_stride);
+        else
+            for (int64_t column = 0; column < width; column += PANEL)
+                for (int64_t k = 0; k < depth; k += DEPTH)
+                    panel_product(rows, a + k, a_stride, panels + column * depth + k * PANEL,
+                                  std::min(DEPTH, depth - k), c + column, c_stride, k > 0);
+    }
+
+    // From the slopes of the squashed cell, `middle`, and of the cell to those of the gates and of the cell before.
+    void cell_slopes(int64_t word, const float* before, const float* middle, float* cell, float* slopes) {
+        const float* gates = job.gates + word * 4 * C;
+        const float* cells = job.cells + word * C;
+        int64_t n = 0;
+        for (; n + LANES <= C; n += LANES) {
+            const Vector i = load(gates + n), f = load(gates + C + n), g = load(gates + 2 * C + n);
+            const Vector o = load(gates + 3 * C + n), now = load(cells + n), m = load(middle + n);
+            const Vector squashed = hyperbolic_tangent(now), limit = Vector{} + job.cell_clip;
+            const Vector sum = load(cell + n) + m * o * (1.f - squashed * squashed);
+            // nothing flows back into what was clipped
+            const Vector slope = (now < limit) & (now > -limit) ? sum : Vector{};
+            store(slopes + n, slope * g * i * (1.f - i));
+            store(slopes + C + n, slope * load(before + n) * f * (1.f - f));
+            store(slopes + 2 * C + n, slope * i * (1.f - g * g));
+            store(slopes + 3 * C + n, m * squashed * o * (1.f - o));
+            store(cell + n, slope * f);
+        }
+        for (; n < C; n++) {
+            const float i = gates[n], f = gates[C + n], g = gates[2 * C + n], o = gates[3 * C + n], m = middle[n];
+            const float squashed = std::tanh(cells[n]);
+            const float sum = cell[n] + m * o * (1.f - squashed * squashed);
+            const float slope = std::fabs(cells[n]) < job.cell_clip ? sum : 0.f;
+            slopes[n] = slope * g * i * (1.f - i);
+            slopes[C + n] = slope * before[n] * f * (1.f - f);
+            slopes[2 * C + n] = slope * i * (1.f - g * g);
+            slopes[3 * C + n] = m * squashed * o * (1.f - o);
+            cell[n] = slope * f;
+        }
+        std::copy_n(slopes, 4 * C, job.slopes + word * 4 * C);
+    }
+};
+
+template <class Work>
+bool run(const Job& job) {
     try {
-        Recurrence(*job).run();
+        Work(job).run();
         return true;
     } catch (const std::bad_alloc&) {
         return false;
     }
 }
+
+}  // namespace
+
+// Each runs a job; false if there is no memory for it.
+extern "C" bool elmo_recurrence(const Job* job) { return run<Recurrence>(*job); }
+extern "C" bool elmo_back(const Job* job) { return run<Back>(*job); }

@@ -46,7 +46,8 @@ class Job(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("inputs", "recurrent", "output", "hidden", "cell")),
-        *((name, ctypes.c_void_p) for name in ("outputs", "gates", "cells", "steps")),
+        *((name, ctypes.c_void_p) for name in ("outputs", "gates", "cells", "outputs_slope")),
+        *((name, ctypes.c_void_p) for name in ("hidden_slope", "cell_slope", "slopes", "steps")),
         *((name, ctypes.c_int64) for name in ("length", "sentences", "words", "rows", "width", "cell_width")),
         ("threads", ctypes.c_int64),
         *((name, ctypes.c_float) for name in ("cell_clip", "projection_clip")),
@@ -102,7 +103,8 @@ def load() -> ctypes.CDLL | NotCompiledError:
     """Load the compiled recurrence, or tell why there is none; logs which, once."""
     try:
         library = ctypes.CDLL(str(compiled()))
-        library.elmo_recurrence.restype = ctypes.c_bool
+        for function in (library.elmo_recurrence, library.elmo_back):
+            function.restype = ctypes.c_bool
     except (NotCompiledError, OSError, RuntimeError) as error:
         logger.info(f"elmo_hf computes recurrences by torch, since there is no compiled one: {error}")
         return NotCompiledError(str(error))
@@ -123,15 +125,14 @@ def fits(*tensors: torch.Tensor | None) -> bool:
     )
 
 
-def native_steps(
-    inputs: torch.Tensor,
+def call(
+    name: str,
     steps: list[int],
-    state: tuple[torch.Tensor, torch.Tensor],
     matrices: tuple[torch.Tensor, torch.Tensor | None],
     clips: tuple[float | None, float | None],
-    keeps: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run all steps of a layer by the compiled code; arguments and result as in `torch_steps` of the recurrence.
+    **tensors: torch.Tensor,
+) -> None:
+    """Call a function of the compiled code with tensors, all contiguous, by the names of the fields of `Job`.
 
     Raises:
         NotCompiledError: If there is no compiled code.
@@ -140,37 +141,72 @@ def native_steps(
     library = load()
     if isinstance(library, NotCompiledError):
         raise library
-    # both are written to: they become the state at the end
-    hidden, cell = (part.clone(memory_format=torch.contiguous_format) for part in state)
     recurrent, output = matrices[0].contiguous(), None if matrices[1] is None else matrices[1].contiguous()
-    inputs, (_, sentences, width), cell_width, words = inputs.contiguous(), hidden.shape, cell.shape[2], sum(steps)
-    outputs = inputs.new_empty(2, words, width)
-    kept = words if keeps else 0
-    gates, cells = inputs.new_empty(2, kept, 4 * cell_width), inputs.new_empty(2, kept, cell_width)
     running = torch.tensor(steps, dtype=torch.int64)
+    given = {**tensors, "recurrent": recurrent, "steps": running} | ({} if output is None else {"output": output})
     job = Job(
-        inputs=inputs.data_ptr(),
-        recurrent=recurrent.data_ptr(),
-        output=None if output is None else output.data_ptr(),
-        hidden=hidden.data_ptr(),
-        cell=cell.data_ptr(),
-        outputs=outputs.data_ptr(),
-        gates=gates.data_ptr() if keeps else None,
-        cells=cells.data_ptr() if keeps else None,
-        steps=running.data_ptr(),
+        **{field: tensor.data_ptr() for field, tensor in given.items()},
         length=len(steps),
-        sentences=sentences,
-        words=words,
-        rows=inputs.shape[1],
-        width=width,
-        cell_width=cell_width,
+        sentences=tensors["cell"].shape[1],
+        words=sum(steps),
+        rows=tensors["inputs"].shape[1] if "inputs" in tensors else 0,
+        width=recurrent.shape[1],
+        cell_width=tensors["cell"].shape[2],
         threads=torch.get_num_threads(),
         cell_clip=math.inf if clips[0] is None else clips[0],
         projection_clip=math.inf if clips[1] is None else clips[1],
     )
-    if not library.elmo_recurrence(ctypes.byref(job)):
+    if not getattr(library, name)(ctypes.byref(job)):
         raise MemoryError("There is not enough memory for this batch: take fewer sentences at a time.")
-    return outputs, hidden, cell, gates, cells
 
 
-__all__ = ["NotCompiledError", "fits", "load", "native_steps"]
+def native_steps(
+    inputs: torch.Tensor,
+    steps: list[int],
+    state: tuple[torch.Tensor, torch.Tensor],
+    matrices: tuple[torch.Tensor, torch.Tensor | None],
+    clips: tuple[float | None, float | None],
+    keeps: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Run all steps of a layer by the compiled code; arguments and result as in `torch_steps` of the recurrence."""
+    # both are written to: they become the state at the end
+    hidden, cell = (part.clone(memory_format=torch.contiguous_format) for part in state)
+    cell_width, words = cell.shape[2], sum(steps)
+    outputs = inputs.new_empty(2, words, hidden.shape[2])
+    kept = {}
+    if keeps:
+        kept = {"gates": inputs.new_empty(2, words, 4 * cell_width), "cells": inputs.new_empty(2, words, cell_width)}
+    tensors = {"inputs": inputs.contiguous(), "hidden": hidden, "cell": cell, "outputs": outputs, **kept}
+    call("elmo_recurrence", steps, matrices, clips, **tensors)
+    nothing = inputs.new_empty(0)
+    return outputs, hidden, cell, kept.get("gates", nothing), kept.get("cells", nothing)
+
+
+def native_back(
+    kept: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    steps: list[int],
+    first_cell: torch.Tensor,
+    matrices: tuple[torch.Tensor, torch.Tensor | None],
+    clips: tuple[float | None, float | None],
+    slopes: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Go back through all steps by the compiled code; arguments and result as in `torch_back` of the recurrence."""
+    gates, cells, outputs = (part.contiguous() for part in kept)
+    # written to: the slopes of the projections' results, and of the state that was started from
+    through, hidden, cell = (part.clone(memory_format=torch.contiguous_format) for part in slopes)
+    result = torch.empty_like(gates)
+    tensors = {"gates": gates, "cells": cells, "outputs": outputs, "cell": first_cell.contiguous(), "slopes": result}
+    call(
+        "elmo_back",
+        steps,
+        matrices,
+        clips,
+        outputs_slope=through,
+        hidden_slope=hidden,
+        cell_slope=cell,
+        **tensors,
+    )
+    return result, through, hidden, cell
+
+
+__all__ = ["NotCompiledError", "fits", "load", "native_back", "native_steps"]

@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .native_elmo import NotCompiledError, fits, load, native_steps
+from .native_elmo import NotCompiledError, fits, load, native_back, native_steps
 
 
 # Products of fewer rows take other paths in the common CPU libraries, which add up in another order. With a few rows
@@ -210,28 +210,32 @@ def packed_recurrence(
     inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Run both directions of all running sentences in one product a step; arguments and result as in `recurrence`."""
-    return differentiable(torch_steps, inputs, steps, state, weights)
+    return differentiable((torch_steps, torch_back), inputs, steps, state, weights)
 
 
 def native_recurrence(
     inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Do what `packed_recurrence` does by compiled code, where the numbers are in float32 on a CPU."""
-    used = (inputs, *state, weights.recurrent, weights.output)
-    # mixed precision leaves the weights as they are
-    return differentiable(native_steps if fits(*used) else torch_steps, inputs, steps, state, weights)
+    if not fits(inputs, *state, weights.recurrent, weights.output):
+        return packed_recurrence(inputs, steps, state, weights)
+    return differentiable((native_steps, native_back), inputs, steps, state, weights)
 
 
 def differentiable(
-    run: Any, inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
+    ways: tuple[Any, Any],
+    inputs: torch.Tensor,
+    steps: list[int],
+    state: tuple[torch.Tensor, torch.Tensor],
+    weights: LstmWeights,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Run all steps by `run`, which is `torch_steps` or has its arguments and result, with gradients."""
+    """Run all steps by functions that have the arguments and results of `torch_steps` and `torch_back`."""
     outputs, hidden, cell = PackedRecurrence.apply(
         inputs,
         *state,
         weights.recurrent,
         weights.output,
-        run,
+        ways,
         steps,
         (weights.cell_clip, weights.projection_clip),
         torch.is_grad_enabled(),
@@ -299,6 +303,70 @@ def torch_steps(
     return packed, torch.cat(hiddens, dim=1), torch.cat(cells, dim=1), gates_kept[:, :size], cells_kept[:, :size]
 
 
+def torch_back(
+    kept: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    steps: list[int],
+    first_cell: torch.Tensor,
+    matrices: tuple[torch.Tensor, torch.Tensor | None],
+    clips: tuple[float | None, float | None],
+    slopes: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Go back through all steps of a layer.
+
+    Args:
+        kept: The gates and cells that `torch_steps` kept, and the hidden states it returned.
+        steps: As in `torch_steps`, and so are `matrices` and `clips`.
+        first_cell: The cells that were started from.
+        matrices: See `steps`.
+        clips: See `steps`.
+        slopes: Of the hidden states, and of the state after each sentence's last word.
+
+    Returns:
+        The slopes of the inputs `[2, N, 4 * C]`, of the hidden states before their clip `[2, N, P]`, and of the state
+        that was started from `[2, B, P]` and `[2, B, C]`.
+    """
+    gates, cells, outputs = kept
+    starts = list(itertools.accumulate(steps, initial=0))
+    i, f, g, o = gates.chunk(4, dim=2)
+    squashed = cells.tanh()
+    # [2, N, 4, C]: from the slope of the cell to those of i, f and g, and from the slope of o * tanh(cell) to o's
+    factors = torch.stack(
+        [g * i * (1 - i), _before(first_cell, cells, steps) * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)],
+        dim=2,
+    )
+    # from the slope of o * tanh(cell) to the cell's, and from the cell's to that of the cell before
+    to_cell, to_before = o * (1 - squashed * squashed), f
+    if clips[0] is not None:
+        # nothing flows back into what was clipped
+        inside = cells.abs() < clips[0]
+        factors[:, :, :3] *= inside[:, :, None]
+        to_before = f * inside
+    inside_outputs = None
+    if matrices[1] is not None and clips[1] is not None:
+        inside_outputs = outputs.abs() < clips[1]
+    result = torch.empty_like(factors)
+    # [2, N, P]; [2, B, P] and [2, B, C]: what flows back from the step after, or from the state at a sentence's end
+    outputs_slope, hidden_slope, cell_slope = (part.clone() for part in slopes)
+    back, narrow = matrices[0].transpose(1, 2), None if matrices[1] is None else matrices[1].transpose(1, 2)
+    for start, running in zip(reversed(starts[:-1]), reversed(steps), strict=True):
+        words = slice(start, start + running)
+        # [2, n, P]
+        hidden = outputs_slope[:, words]
+        hidden += hidden_slope[:, :running]
+        if inside_outputs is not None:
+            hidden *= inside_outputs[:, words]
+        # [2, n, C]
+        middle = hidden if narrow is None else torch.bmm(hidden, narrow)
+        cell = cell_slope[:, :running]
+        cell += middle * to_cell[:, words]
+        torch.mul(factors[:, words, :3], cell[:, :, None], out=result[:, words, :3])
+        torch.mul(factors[:, words, 3], middle, out=result[:, words, 3])
+        cell *= to_before[:, words]
+        # [2, n, P]
+        hidden_slope[:, :running] = torch.bmm(result[:, words].flatten(2), back)
+    return result.flatten(2), outputs_slope, hidden_slope, cell_slope
+
+
 class PackedRecurrence(torch.autograd.Function):
     """All steps of a layer, with a backward pass by hand.
 
@@ -314,7 +382,7 @@ class PackedRecurrence(torch.autograd.Function):
         cell: torch.Tensor,
         recurrent: torch.Tensor,
         output: torch.Tensor | None,
-        run: Any,
+        ways: tuple[Any, Any],
         steps: list[int],
         clips: tuple[float | None, float | None],
         enabled: bool,
@@ -324,11 +392,11 @@ class PackedRecurrence(torch.autograd.Function):
         with torch.autocast(inputs.device.type, enabled=False):
             # the products of mixed precision are those of the inputs
             matrices = recurrent.to(inputs.dtype), None if output is None else output.to(inputs.dtype)
-            packed, last_hidden, last_cell, gates, cells = run(inputs, steps, (hidden, cell), matrices, clips, keeps)
+            packed, *last, gates, cells = ways[0](inputs, steps, (hidden, cell), matrices, clips, keeps)
         if keeps:
             ctx.save_for_backward(gates, cells, packed, hidden, cell, recurrent, output)
-            ctx.steps, ctx.clips, ctx.spare = steps, clips, inputs.shape[1] - sum(steps)
-        return packed, last_hidden, last_cell
+            ctx.back, ctx.steps, ctx.clips, ctx.spare = ways[1], steps, clips, inputs.shape[1] - sum(steps)
+        return packed, *last
 
     @staticmethod
     @once_differentiable
@@ -337,52 +405,17 @@ class PackedRecurrence(torch.autograd.Function):
     ) -> tuple[torch.Tensor | None, ...]:
         """Return the gradients of `inputs`, the state and the weights."""
         gates, cells, outputs, first_hidden, first_cell, recurrent, output = ctx.saved_tensors
-        cell_clip, projection_clip = ctx.clips
-        starts = list(itertools.accumulate(ctx.steps, initial=0))
-        i, f, g, o = gates.chunk(4, dim=2)
-        before = _before(first_cell, cells, ctx.steps), _before(first_hidden, outputs, ctx.steps)
-        squashed = cells.tanh()
-        # [2, N, 4, C]: from the slope of the cell to those of i, f and g, and from the slope of o * tanh(cell) to o's
-        factors = torch.stack(
-            [g * i * (1 - i), before[0] * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], dim=2
+        matrices = recurrent.to(outputs.dtype), None if output is None else output.to(outputs.dtype)
+        incoming = outputs_slope, hidden_slope.to(outputs.dtype), cell_slope.to(cells.dtype)
+        slopes, outputs_slope, hidden_slope, cell_slope = ctx.back(
+            (gates, cells, outputs), ctx.steps, first_cell.to(cells.dtype), matrices, ctx.clips, incoming
         )
-        # from the slope of o * tanh(cell) to the cell's, and from the cell's to that of the cell before
-        to_cell, to_before = o * (1 - squashed * squashed), f
-        if cell_clip is not None:
-            # nothing flows back into what was clipped
-            inside = cells.abs() < cell_clip
-            factors[:, :, :3] *= inside[:, :, None]
-            to_before = f * inside
-        kept = None
-        if output is not None and projection_clip is not None:
-            kept = outputs.abs() < projection_clip
-        slopes = torch.empty_like(factors)
-        outputs_slope = outputs_slope.clone()
-        # [2, B, P] and [2, B, C]: what flows back from the step after, or from the state at a sentence's end
-        hidden_slope, cell_slope = hidden_slope.to(outputs, copy=True), cell_slope.to(cells, copy=True)
-        back = recurrent.to(outputs).transpose(1, 2)
-        narrow = None if output is None else output.to(outputs).transpose(1, 2)
-        for start, running in zip(reversed(starts[:-1]), reversed(ctx.steps), strict=True):
-            words = slice(start, start + running)
-            # [2, n, P], kept for the gradient of the output weights
-            hidden = outputs_slope[:, words]
-            hidden += hidden_slope[:, :running]
-            if kept is not None:
-                hidden *= kept[:, words]
-            # [2, n, C]
-            middle = hidden if narrow is None else torch.bmm(hidden, narrow)
-            cell = cell_slope[:, :running]
-            cell += middle * to_cell[:, words]
-            torch.mul(factors[:, words, :3], cell[:, :, None], out=slopes[:, words, :3])
-            torch.mul(factors[:, words, 3], middle, out=slopes[:, words, 3])
-            cell *= to_before[:, words]
-            # [2, n, P]
-            hidden_slope[:, :running] = torch.bmm(slopes[:, words].flatten(2), back)
-        slopes = slopes.flatten(2)
-        recurrent_slope = torch.bmm(before[1].transpose(1, 2), slopes).to(recurrent.dtype)
+        hidden_before = _before(first_hidden, outputs, ctx.steps)
+        recurrent_slope = torch.bmm(hidden_before.transpose(1, 2), slopes).to(recurrent.dtype)
         output_slope = None
         if output is not None:
-            output_slope = torch.bmm((o * squashed).transpose(1, 2), outputs_slope).to(output.dtype)
+            squashed = gates[:, :, 3 * cells.shape[2] :] * cells.tanh()
+            output_slope = torch.bmm(squashed.transpose(1, 2), outputs_slope).to(output.dtype)
         inputs_slope = nn.functional.pad(slopes, (0, 0, 0, ctx.spare))
         state_slopes = hidden_slope.to(first_hidden.dtype), cell_slope.to(first_cell.dtype)
         return inputs_slope, *state_slopes, recurrent_slope, output_slope, None, None, None, None

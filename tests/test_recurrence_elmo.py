@@ -123,11 +123,17 @@ def test_compiled_agrees_with_reference(case: dict, threads: int) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("threads", [1, 5])
 @pytest.mark.parametrize("case", NATIVE_CASES[: len(CASES) + 3])
-def test_gradients_of_the_compiled_agree_with_reference(case: dict) -> None:
+def test_gradients_of_the_compiled_agree_with_reference(case: dict, threads: int) -> None:
     layer = random_layer(**case)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
 
-    fast = gradients(native_recurrence, *single(layer))
+    try:
+        fast = gradients(native_recurrence, *single(layer))
+    finally:
+        torch.set_num_threads(before)
 
     for one, other in zip(fast, gradients(reference_recurrence, *layer), strict=True):
         torch.testing.assert_close(one.double(), other, atol=1e-4, rtol=1e-4)
