@@ -363,10 +363,12 @@ private:
         const int64_t running = group.running;
         take_inputs(group);
         if (!packs) {
-            product(group, group.hidden, group.hidden_stride, job.recurrent + group.way * P * 4 * C, P, 4 * C, [&](
-                int64_t r, int64_t n) -> float& {
-                const int64_t column = n % C;
-                return group.gates[((column / PANEL * running + r) * 4 + n / C) * PANEL + column % PANEL];
+            const float* weight = job.recurrent + group.way * P * 4 * C;
+            product(group, group.hidden, group.hidden_stride, weight, P, 4 * C, [&](int64_t r, const float* sums) {
+                for (int64_t gate = 0; gate < 4; gate++)
+                    for (int64_t block = 0; block < blocks; block++)
+                        add(sums + gate * C + block * PANEL, std::min<int64_t>(PANEL, C - block * PANEL),
+                            group.gates + ((block * running + r) * 4 + gate) * PANEL);
             });
         }
         for (int64_t block = 0; block < blocks; block++) {
@@ -401,17 +403,20 @@ private:
         }
     }
 
-    // The rows of a few sentences times a matrix as it is, added to what `place` says.
-    template <class Place>
+    static void add(const float* sums, int64_t count, float* to) {
+        for (int64_t n = 0; n < count; n++) to[n] += sums[n];
+    }
+
+    // The rows of a few sentences times a matrix as it is; `take` gets the sums of each, several times if they are deep.
+    template <class Take>
     void product(Group& group, const std::vector<float>& a, int64_t stride, const float* weight, int64_t depth,
-                 int64_t width, Place place) {
+                 int64_t width, Take take) {
         for (int64_t k = 0; k < depth; k += DEPTH) {
             const int64_t size = std::min(DEPTH, depth - k);
             const auto run = group.running == 1 ? plain_product<1> : plain_product<2>;
             static_assert(FEW == 2, "one product for each number of sentences");
             run(&a[k], stride, weight + k * width, size, width, group.sums.data());
-            for (int64_t r = 0; r < group.running; r++)
-                for (int64_t n = 0; n < width; n++) place(r, n) += group.sums[r * width + n];
+            for (int64_t r = 0; r < group.running; r++) take(r, group.sums.data() + r * width);
         }
     }
 
@@ -453,7 +458,7 @@ private:
         } else {
             std::fill(group.hidden.begin(), group.hidden.begin() + running * group.hidden_stride, 0.f);
             product(group, group.squashed, group.cell_stride, job.output + group.way * C * P, C, P,
-                    [&](int64_t r, int64_t n) -> float& { return group.hidden[r * group.hidden_stride + n]; });
+                    [&](int64_t r, const float* sums) { add(sums, P, &group.hidden[r * group.hidden_stride]); });
         }
         for (int64_t r = 0; r < running; r++) {
             float* hidden = &group.hidden[r * group.hidden_stride];
