@@ -39,6 +39,9 @@ from .batch_elmo import check_labels, check_numbers, find_sentences, neighbours,
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
+
+# of a checkpoint's files, older versions of Transformers copy only those that are named here
+from .native_elmo import load as load
 from .outputs_elmo import (
     ElmoForPreTrainingOutput,
     ElmoMaskedLMOutput,
