@@ -26,9 +26,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 #ifdef __linux__
@@ -209,8 +209,14 @@ public:
         {
             std::lock_guard<std::mutex> guard(lock);
             if (count && !spare.empty()) {
-                memory = spare.back();
-                spare.pop_back();
+                // the smallest that is large enough, else the largest: or all would grow to the size of the matrices
+                auto best = spare.begin();
+                for (auto each = best; each != spare.end(); each++) {
+                    const bool fits = each->count >= count, smaller = each->count < best->count;
+                    if (best->count < count ? !smaller : fits && smaller) best = each;
+                }
+                memory = *best;
+                spare.erase(best);
             }
         }
         if (memory.count >= count) return;
@@ -255,7 +261,12 @@ void share(int64_t count, int64_t threads, Work work) {
         }
     };
     std::vector<std::thread> others;
-    for (int64_t n = 1; n < std::min(threads, count); n++) others.emplace_back(part, n);
+    for (int64_t n = 1; n < std::min(threads, count); n++) try {
+            others.emplace_back(part, n);
+        } catch (const std::system_error&) {
+            // the system gives no more threads
+            part(n);
+        }
     part(0);
     for (auto& other : others) other.join();
     if (failed) throw std::bad_alloc();
