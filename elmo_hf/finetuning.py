@@ -24,6 +24,7 @@ from transformers import (
 )
 
 from .bundled import ELMO_TINY_EN, model_folder
+from .cards import KeepsCard
 from .checkpoints import last_checkpoint
 from .configuration_elmo import ElmoConfig
 from .errors import ElmoError
@@ -196,7 +197,8 @@ def train(
         **more: Other arguments of `Trainer`.
 
     Returns:
-        The trainer, and the rows as the model reads them: with the layers of a frozen biLM.
+        The trainer, whose `push_to_hub` sends the card of `write_card` if there is one, and the rows as the model
+        reads them: with the layers of a frozen biLM.
     """
     arguments = training_arguments(options, best, evaluate="dev" in rows)
     checkpoint = None
@@ -205,7 +207,7 @@ def train(
     once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
     if once:
         rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
-    trainer = Trainer(
+    trainer = OwnCardTrainer(
         model,
         arguments,
         data_collator=LayersCollator(collator),
@@ -221,6 +223,10 @@ def train(
             trainer.save_model()
             trainer.save_metrics("train", result.metrics)
     return trainer, rows
+
+
+class OwnCardTrainer(KeepsCard, Trainer):
+    """A Trainer that leaves the card of `write_card` alone."""
 
 
 class Patience(EarlyStoppingCallback):

@@ -1,19 +1,22 @@
 """`push_to_hub` of models, tokenizers and Trainer, as they are, carries the code, and no token."""
 
+import argparse
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from clients.training import make_model, make_tokenizer, make_trainer
+from clients.training import make_examples, make_model, make_tokenizer, make_trainer
 from hub_server import WRITER, Hub, hub_for_this_process
 from huggingface_hub import ModelCard
-from transformers import AutoModelForTokenClassification, AutoTokenizer, Trainer
+from transformers import AutoModelForTokenClassification, AutoTokenizer, DataCollatorForTokenClassification
 
 import elmo_hf
-from elmo_hf.cards import KeepsCard
+from elmo_hf.finetuning import OwnCardTrainer, train, write_card
+from elmo_hf.finetuning_options import add_options, parse_options
 from elmo_hf.sharing import push
 
 
@@ -22,10 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning
 
 NAME = "ann/tagger"
 CODE = {path.name for path in Path(elmo_hf.__file__).parent.glob("*_elmo.py")}
-
-
-class OwnCardTrainer(KeepsCard, Trainer):
-    """Leaves the card of a script alone."""
 
 
 @pytest.fixture
@@ -96,3 +95,30 @@ def test_a_trainer_leaves_the_card_of_a_script_alone(hub: Hub, tmp_path: Path) -
         trainer.push_to_hub()
 
         assert (hub.files(NAME)["README.md"].decode() == own) == kept
+
+
+def test_a_fine_tuned_model_takes_its_card_along(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = make_model("linear"), make_tokenizer()
+    parser = argparse.ArgumentParser()
+    add_options(parser, type(model), formats="", usual_head="", learning_rate=1e-2)
+    parser.add_argument("--max-words", type=int, default=400)
+    arguments = ["train.conll", "--epochs", "1", "--output", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["finetune_ner.py", *arguments])
+    collator = DataCollatorForTokenClassification(tokenizer)
+    trainer, _ = train(parse_options(parser), model, tokenizer, {"train": make_examples("linear")}, collator, "f1")
+    write_card(
+        tmp_path / "out",
+        model,
+        task="token-classification",
+        base="elmo-tiny-en",
+        data="names",
+        scores={"test": {"f1": 0.5}},
+        command=sys.argv,
+    )
+    trainer.args.hub_model_id = NAME
+
+    trainer.push_to_hub()
+
+    assert_loads_with_its_code(hub)
+    assert hub.files(NAME)["README.md"] == (tmp_path / "out" / "README.md").read_bytes()
+    assert "fine-tuned for token-classification on names" in hub.files(NAME)["README.md"].decode()
