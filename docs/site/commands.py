@@ -1,21 +1,16 @@
-"""A hook of MkDocs: the page of the commands, made of what `elmo-hf COMMAND --help` prints."""
+"""A hook of MkDocs: it adds to the page of the commands what `elmo-hf COMMAND --help` prints."""
 
 import argparse
 import os
 from collections.abc import Iterator
 from typing import Any
 
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from elmo_hf.cli import build_parser
 
 
-INTRODUCTION = "# Commands\n\nWhat `elmo-hf --help` and `elmo-hf COMMAND --help` print.\n"
-
-
-def commands_page(parser: argparse.ArgumentParser) -> str:
-    """Write the page, in Markdown."""
-    return "\n".join([INTRODUCTION, *blocks("elmo-hf", parser)])
+PAGE = "commands.md"
 
 
 def blocks(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -32,9 +27,10 @@ def block(name: str, parser: argparse.ArgumentParser) -> str:
     return f"## {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n"
 
 
-def on_files(files: Files, config: Any) -> Files:
-    """Add the page to those that are read from the folder."""
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Put the sections below the page's own text."""
+    if page.file.src_uri != PAGE:
+        return markdown
     # help is cut to this width, whatever the terminal
     os.environ["COLUMNS"] = "100"
-    files.append(File.generated(config, "commands.md", content=commands_page(build_parser())))
-    return files
+    return "\n".join([markdown, *blocks("elmo-hf", build_parser())])
