@@ -24,7 +24,7 @@ width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vo
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -38,6 +38,7 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from .batch_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
+from .graphs_elmo import graph_steps as graph_steps
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
 
 # of a checkpoint's files, older versions of Transformers copy only those that are named here
@@ -52,7 +53,12 @@ from .outputs_elmo import (
 from .recurrence_elmo import LstmWeights, Packing, is_exporting, pack_words, recurrence
 from .softmax_elmo import ElmoSoftmax, log_uniform
 from .token_layer_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
+from .triton_elmo import triton_steps as triton_steps
 
+
+if TYPE_CHECKING:
+    # only where there is a GPU
+    from .kernels_elmo import step_gates as step_gates
 
 # every class of the Hub files: a checkpoint saved from one of them loads as any other
 AUTO_MAP = {

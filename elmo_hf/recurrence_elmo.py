@@ -13,8 +13,9 @@
 # limitations under the License.
 """The recurrence of the biLSTM: a reference that reads like the equations, and a fast one that gives the same numbers.
 
-The fast one takes its steps by torch or, for float32 on a CPU, by compiled code (`native_elmo.cpp`). A third one is
-for `torch.export` alone: no step of it depends on what the batch holds.
+The fast one takes its steps by torch or, for float32 on a CPU, by compiled code (`native_elmo.cpp`), and on a GPU by
+kernels in Triton (`triton_elmo.py`). A third one is for `torch.export` alone: no step of it depends on what the batch
+holds.
 
 Shape notation: `B` sentences, `T` words, `N` words of the batch without padding, `P` width of one direction's output,
 `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its first word, 1 from its last.
@@ -28,7 +29,9 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from .graphs_elmo import graph_steps
 from .native_elmo import NotCompiledError, fits, load, native_back, native_steps
+from .triton_elmo import kernels_fit, kernels_missing, triton_back, triton_steps
 
 
 # Products of fewer rows take other paths in the common CPU libraries, which add up in another order. With a few rows
@@ -121,9 +124,10 @@ def recurrence(
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Run both directions of a layer over packed words.
 
-    On a CPU compiled code does it, where there is a compiler, else torch. `ELMO_HF_RECURRENCE` in the environment
-    forces `native`, which is the compiled code for float32, `packed`, which is torch, or `reference`, the slow,
-    readable path.
+    On a CPU compiled code does it, where there is a compiler, and on a GPU kernels in Triton, where there is Triton,
+    else torch. `ELMO_HF_RECURRENCE` in the environment forces `native`, which is the compiled code for float32,
+    `triton`, which is the kernels, `graphs`, which is the kernels in CUDA graphs, `packed`, which is torch, or
+    `reference`, the slow, readable path.
 
     Args:
         inputs: `[2, N + spare, 4 * C]`, the input's share of the gates i, f, g, o, with the bias.
@@ -140,14 +144,25 @@ def recurrence(
     if isinstance(steps, torch.Tensor):
         return scanned_recurrence(inputs, steps, state, weights)
     forced = os.environ.get("ELMO_HF_RECURRENCE")
-    name = forced or "native"
+    name = forced or ("triton" if inputs.is_cuda else "native")
     if name not in RECURRENCES:
         raise ValueError(f"ELMO_HF_RECURRENCE is {name!r}; it can be one of {', '.join(sorted(RECURRENCES))}.")
-    if name == "native" and inputs.device.type == "cpu" and isinstance(missing := load(), NotCompiledError):
+    if missing := why_missing(name, inputs, state, weights):
         if forced:
-            raise ValueError(f"ELMO_HF_RECURRENCE is 'native', but there is no compiled recurrence: {missing}.")
+            raise ValueError(f"ELMO_HF_RECURRENCE is {name!r}, but there is no compiled recurrence: {missing}.")
         name = "packed"
     return RECURRENCES[name](inputs, steps, state, weights)
+
+
+def why_missing(
+    name: str, inputs: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
+) -> str | None:
+    """Tell why the code of a recurrence cannot be had; `None` where it can, or where it is not for such numbers."""
+    if name == "native" and inputs.device.type == "cpu" and isinstance(missing := load(), NotCompiledError):
+        return str(missing)
+    if name in ("triton", "graphs") and kernels_fit(inputs, *state, weights.recurrent, weights.output):
+        return kernels_missing(inputs.device, inputs.dtype, (torch_steps, torch_back))
+    return None
 
 
 def reference_recurrence(
@@ -220,6 +235,16 @@ def native_recurrence(
     if not fits(inputs, *state, weights.recurrent, weights.output):
         return packed_recurrence(inputs, steps, state, weights)
     return differentiable((native_steps, native_back), inputs, steps, state, weights)
+
+
+def triton_recurrence(
+    inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Do what `packed_recurrence` does by kernels in Triton, where the numbers are on a GPU and up to float32."""
+    if not kernels_fit(inputs, *state, weights.recurrent, weights.output):
+        return packed_recurrence(inputs, steps, state, weights)
+    forward = graph_steps if os.environ.get("ELMO_HF_RECURRENCE") == "graphs" else triton_steps
+    return differentiable((forward, triton_back), inputs, steps, state, weights)
 
 
 def differentiable(
@@ -435,6 +460,12 @@ def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:
     return values.clamp(-limit, limit)
 
 
-RECURRENCES = {"native": native_recurrence, "packed": packed_recurrence, "reference": reference_recurrence}
+RECURRENCES = {
+    "graphs": triton_recurrence,
+    "native": native_recurrence,
+    "packed": packed_recurrence,
+    "reference": reference_recurrence,
+    "triton": triton_recurrence,
+}
 
 __all__ = ["LstmWeights", "Packing", "fill_up", "is_exporting", "pack_words", "recurrence"]

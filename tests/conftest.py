@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,21 @@ torch.set_num_threads(1)
 @pytest.fixture(autouse=True)
 def seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Triton's interpreter, which runs its kernels on a CPU."""
+    from elmo_hf.triton_elmo import kernels_missing
+
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    # a kernel is for the interpreter from when it is made
+    monkeypatch.delitem(sys.modules, "elmo_hf.kernels_elmo", raising=False)
+    kernels_missing.cache_clear()
+    yield
+    sys.modules.pop("elmo_hf.kernels_elmo", None)
+    kernels_missing.cache_clear()
 
 
 @pytest.fixture
