@@ -19,6 +19,7 @@ that have ended as they are, so that one graph serves sentences of all lengths. 
 is for those addresses only, and whoever calls it holds what is there.
 """
 
+import functools
 import itertools
 import threading
 from collections import OrderedDict
@@ -59,10 +60,16 @@ class Launch:
         torch.cuda.current_stream(device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         # other threads, such as those that load data, may go on
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=capture_stream(device), capture_error_mode="thread_local"):
             function()
         # not the function, which would keep the weights
         self.run = graph.replay
+
+
+@functools.cache
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream on which a device's graphs are made: torch's own is on the device that comes first."""
+    return torch.cuda.Stream(device)
 
 
 class Chunk:

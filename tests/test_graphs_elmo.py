@@ -1,5 +1,10 @@
 """`elmo_hf.graphs_elmo`, by Triton's interpreter: what a graph would launch is run step by step."""
 
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import MagicMock
+
 import pytest
 import torch
 from random_layers import gradients, random_layer, single
@@ -116,6 +121,29 @@ def test_single_steps_where_there_is_no_graph(why: str, monkeypatch: pytest.Monk
             assert_agrees(triton_recurrence(*given), layer)
 
     assert list(chunks.made.values()) == ([None] if why == "no graph" else [])
+
+
+def test_on_a_gpu_the_function_is_run_once_before_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened = []
+
+    @contextmanager
+    def capture(*_: object, **options: object) -> Iterator[None]:
+        happened.append(options["capture_error_mode"])
+        yield
+
+    def function() -> None:
+        happened.append("function")
+
+    monkeypatch.setattr(torch, "cuda", MagicMock(graph=capture))
+    monkeypatch.setattr(torch.cuda.CUDAGraph.return_value, "replay", lambda: happened.append("replay"))
+    kept = weakref.ref(function)
+
+    launch = graphs_elmo.Launch(function, torch.device("cuda", 1))
+    del function
+    launch.run()
+
+    assert happened == ["function", "thread_local", "function", "replay"]
+    assert kept() is None
 
 
 def test_arguments_are_left_as_they_are() -> None:
