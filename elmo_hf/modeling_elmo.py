@@ -50,10 +50,11 @@ from .outputs_elmo import (
     ElmoTokenClassifierOutput,
     LayerState,
 )
-from .recurrence_elmo import LstmWeights, Packing, is_exporting, pack_words, recurrence
+from .recurrence_elmo import InputProjections, LstmWeights, Packing, is_exporting, pack_words, read_words
 from .softmax_elmo import ElmoSoftmax, log_uniform
 from .token_layer_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
 from .triton_elmo import triton_steps as triton_steps
+from .word_cache_elmo import WordCache
 
 
 if TYPE_CHECKING:
@@ -106,21 +107,17 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
         hidden_states = self.dropout(hidden_states)
         # [B * T, 2, P]
         halves = hidden_states.reshape(-1, 2, hidden_states.shape[2] // 2)
-        # [2, N + spare, 4 * C]: the input's share of all gates of all steps, in one product a direction
-        inputs = torch.stack(
-            [project(halves[packing.words[way], way]) for way, project in enumerate(self.input_projections)]
-        )
-        cell_width = inputs.shape[2] // 4
-        # forget little at first (Jozefowicz et al. 2015); not part of the bias, so that files go there and back intact
-        inputs[:, :, cell_width : 2 * cell_width] += self.forget_bias
+        ways = torch.arange(2, device=halves.device)[:, None]
+        # [2, N + spare, P]
+        below = halves[packing.words, ways]
         # [2, N, P]
-        outputs, (hidden, cell) = recurrence(
-            inputs,
+        outputs, (hidden, cell) = read_words(
+            below,
+            InputProjections(self.input_projections, self.forget_bias),
             packing.steps,
-            self.initial_state(inputs, packing, state),
+            self.initial_state(below, packing, state),
             LstmWeights(self.recurrent_weight, self.output_weight, self.cell_clip, self.projection_clip),
         )
-        ways = torch.arange(2, device=outputs.device)[:, None]
         # [B, T, H]
         words = packing.words[:, : outputs.shape[1]]
         result = outputs.new_zeros(halves.shape).index_put((words, ways), outputs).reshape(hidden_states.shape)
@@ -130,14 +127,14 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
         return result, (hidden.transpose(0, 1)[back], cell.transpose(0, 1)[back])
 
     def initial_state(
-        self, inputs: torch.Tensor, packing: Packing, state: LayerState | None
+        self, below: torch.Tensor, packing: Packing, state: LayerState | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Bring `state` to `[2, B, P]` and `[2, B, C]`, longest sentence first; zeros where it is `None`."""
         batch_size = packing.sentences.shape[0]
         _, width, gates = self.recurrent_weight.shape
         if state is None:
-            return inputs.new_zeros(2, batch_size, width), inputs.new_zeros(2, batch_size, gates // 4)
-        hidden, cell = (part.to(inputs)[packing.sentences].transpose(0, 1) for part in state)
+            return below.new_zeros(2, batch_size, width), below.new_zeros(2, batch_size, gates // 4)
+        hidden, cell = (part.to(below)[packing.sentences].transpose(0, 1) for part in state)
         return hidden, cell
 
 
@@ -359,6 +356,17 @@ class ElmoModel(ElmoPreTrainedModel):
             state=tuple(states) if use_cache else None,
             hidden_states=self.select_layers(layers, kwargs.get("output_hidden_states")),
         )
+
+    def cache_words(self, capacity: int) -> None:
+        """Remember what the token layer gives for words, over batches: a text repeats most of its words.
+
+        It is used where no gradients are computed, and starts anew when it is full or a weight has changed, but for
+        changes through `.data`. It is not saved with the model.
+
+        Args:
+            capacity: The most words to remember, each of which takes its vector and about 600 bytes; 0 for none.
+        """
+        self.token_encoder.cache = WordCache(capacity) if capacity else None
 
     def select_layers(self, layers: Sequence[torch.Tensor], wanted: bool | list[int] | None) -> tuple[Any, ...] | None:
         """Show the layers that `output_hidden_states` asks for: all, none, or those of some indices.

@@ -12,20 +12,23 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// The steps of the LSTMs of a layer, and back, for float32 on a CPU. native_elmo.py compiles and calls it.
+// The LSTMs of a layer, and the way back, computed in float32 on a CPU. native_elmo.py compiles and calls it.
 //
 // A step is a product of few rows and a large matrix, for which general libraries rearrange the matrix each time, and
 // then non-linearities, each of which would read and write all gates again. Here the matrices are rearranged once a
-// layer, and the cell is computed while its gates are in the cache. Directions, and sentences, do not wait for each
-// other: each thread runs its share of them from the first step to the last.
+// layer, and the cell is computed while its gates are in the cache. Where nothing is to be trained, the input's share
+// of the gates is computed here too, for some steps at a time, so that it never fills the memory. Directions, and
+// sentences, do not wait for each other: each thread runs its share of them from the first step to the last.
 //
-// Each number is added up in the same order, however many sentences and threads there are.
+// Each number is added up in the same order, however many sentences and threads there are. Weights may be in bfloat16:
+// they are widened when they are rearranged or read.
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <system_error>
@@ -51,13 +54,30 @@ constexpr int PANEL = 2 * LANES;
 constexpr int64_t DEPTH = 512;
 // sentences for which the matrices are read as they are
 constexpr int64_t FEW = 2;
+// words for which the input's share of the gates is computed at a time
+constexpr int64_t CHUNK = 256;
 
 typedef float Vector __attribute__((vector_size(LANES * 4)));
 typedef float Unaligned __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
+typedef uint16_t Half;
+typedef Half Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 inline Vector load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
 inline void store(float* to, Vector values) { *reinterpret_cast<Unaligned*>(to) = values; }
+
+// bfloat16 is the upper half of float32
+inline Vector load(const Half* from) {
+    const Halves halves = *reinterpret_cast<const Halves*>(from);
+    return reinterpret_cast<Vector>(__builtin_convertvector(halves, Integers) << 16);
+}
+inline float widened(float value) { return value; }
+inline float widened(Half value) {
+    const uint32_t bits = uint32_t(value) << 16;
+    float result;
+    std::memcpy(&result, &bits, sizeof result);
+    return result;
+}
 
 int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
 
@@ -108,7 +128,8 @@ void panel_product(int64_t rows, const float* a, int64_t a_stride, const float* 
 }
 
 // Rearranges `[depth, width]`, rows `stride` apart, in panels `panel_stride` apart.
-void pack(const float* from, int64_t depth, int64_t width, int64_t stride, float* to, int64_t panel_stride) {
+template <class Weight>
+void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, float* to, int64_t panel_stride) {
     // as many rows at a time as streams that a core follows
     for (int64_t first = 0; first < depth; first += 8)
         for (int64_t column = 0; column < width; column += PANEL) {
@@ -116,25 +137,26 @@ void pack(const float* from, int64_t depth, int64_t width, int64_t stride, float
             for (int64_t k = first; k < std::min(first + 8, depth); k++) {
                 float* place = to + column / PANEL * panel_stride + k * PANEL;
                 if (count < PANEL) std::fill_n(place, PANEL, 0.f);
-                std::copy_n(from + k * stride + column, count, place);
+                std::transform(from + k * stride + column, from + k * stride + column + count, place,
+                               [](Weight value) { return widened(value); });
             }
         }
 }
 
-// Rearranges the transpose of `[width, depth]`, columns `from` to `end` of its panels.
-void pack_transposed(const float* weight, int64_t depth, int64_t width, int64_t from, int64_t end, float* to) {
-    for (int64_t column = from; column < end; column += PANEL) {
-        const int64_t count = std::min<int64_t>(PANEL, width - column);
-        float* panel = to + column * depth;
-        if (count < PANEL) std::fill_n(panel, PANEL * depth, 0.f);
-        for (int64_t k = 0; k < depth; k++)
-            for (int64_t n = 0; n < count; n++) panel[k * PANEL + n] = weight[(column + n) * depth + k];
+// Makes a panel of the transpose of `[count, depth]`, rows `stride` apart.
+template <class Weight>
+void pack_rows(const Weight* from, int64_t count, int64_t depth, int64_t stride, float* panel) {
+    if (count < PANEL) std::fill_n(panel, PANEL * depth, 0.f);
+    for (int64_t first = 0; first < depth; first += 8) {
+        const int64_t end = std::min(first + 8, depth);
+        for (int64_t n = 0; n < count; n++)
+            for (int64_t k = first; k < end; k++) panel[k * PANEL + n] = widened(from[n * stride + k]);
     }
 }
 
 // R rows times a matrix `[depth, width]` as it is: one pass over it, in the order of the memory.
-template <int R>
-void plain_product(const float* a, int64_t a_stride, const float* weight, int64_t depth, int64_t width, float* sums) {
+template <int R, class Weight>
+void plain_product(const float* a, int64_t a_stride, const Weight* weight, int64_t depth, int64_t width, float* sums) {
     // sums of as many columns as stay in the first cache
     constexpr int64_t STRIP = 2048;
     std::fill_n(sums, R * width, 0.f);
@@ -142,7 +164,7 @@ void plain_product(const float* a, int64_t a_stride, const float* weight, int64_
         const int64_t end = std::min(width, strip + STRIP), whole = strip + (end - strip) / LANES * LANES;
         for (int64_t k = 0; k < depth; k += 4) {
             const int64_t count = std::min<int64_t>(4, depth - k);
-            const float* rows = weight + k * width;
+            const Weight* rows = weight + k * width;
             for (int64_t n = strip; n < whole && count == 4; n += LANES)
 #pragma GCC unroll 4
                 for (int r = 0; r < R; r++) {
@@ -157,7 +179,7 @@ void plain_product(const float* a, int64_t a_stride, const float* weight, int64_
             for (int64_t n = count == 4 ? whole : strip; n < end; n++)
                 for (int r = 0; r < R; r++)
                     for (int64_t j = 0; j < count; j++)
-                        sums[r * width + n] += a[r * a_stride + k + j] * rows[j * width + n];
+                        sums[r * width + n] += a[r * a_stride + k + j] * widened(rows[j * width + n]);
         }
     }
 }
@@ -276,9 +298,13 @@ void share(int64_t count, int64_t threads, Work work) {
 
 // What to compute; the fields are those of `Job` in native_elmo.py. The leading 2 is the direction.
 struct Job {
-    const float* inputs;     // [2, rows, 4 * C], the input's share of the gates i, f, g, o of each packed word
-    const float* recurrent;  // [2, P, 4 * C]
-    const float* output;     // [2, C, P], or null if P is C
+    const float* inputs;     // [2, rows, 4 * C], the input's share of the gates i, f, g, o of each packed word, or null:
+    const float* below;      // then [2, rows, D], what the layer below says of each packed word,
+    const void* forward;     // [4 * C, D], the input weights of both directions,
+    const void* backward;
+    const float* bias;       // and [2, 4 * C]
+    const void* recurrent;   // [2, P, 4 * C]
+    const void* output;      // [2, C, P], or null if P is C
     float* hidden;           // [2, sentences, P], longest first: the state to start from, then the one they end with
     float* cell;             // [2, sentences, C]
     float* outputs;          // [2, words, P]
@@ -290,7 +316,7 @@ struct Job {
     float* cell_slope;       // [2, sentences, C]
     float* slopes;           // [2, words, 4 * C]: of the inputs
     const int64_t* steps;    // [length], how many sentences are running
-    int64_t length, sentences, words, rows, width, cell_width, threads;
+    int64_t length, sentences, words, rows, input_width, width, cell_width, threads;
     float cell_clip, projection_clip;
 };
 
@@ -310,6 +336,8 @@ struct Division {
     }
 };
 
+// The steps, with weights in float32 or bfloat16.
+template <class Weight>
 class Recurrence : Division {
 public:
     explicit Recurrence(const Job& job) : Division{job} {}
@@ -320,8 +348,10 @@ public:
     }
 
 private:
-    const int64_t blocks = padded(C) / PANEL;
-    const int64_t recurrent_size = 4 * padded(C) * P, output_size = job.output ? padded(P) * C : 0;
+    const Weight* recurrent = static_cast<const Weight*>(job.recurrent);
+    const Weight* output = static_cast<const Weight*>(job.output);
+    const int64_t D = job.input_width, blocks = padded(C) / PANEL;
+    const int64_t recurrent_size = 4 * padded(C) * P, output_size = output ? padded(P) * C : 0;
     const bool packs = job.sentences > FEW * groups;
     Scratch packed{packs ? 2 * (recurrent_size + output_size) : 0};
 
@@ -331,10 +361,10 @@ private:
     // Packs one gate of a direction, and a quarter of its output weights. The panels of a block of cells lie together.
     void pack_part(int64_t way, int64_t gate) {
         const int64_t size = PANEL * P;
-        pack(job.recurrent + (way * P * 4 + gate) * C, P, C, 4 * C, packed_recurrent(way) + gate * size, 4 * size);
+        pack(recurrent + (way * P * 4 + gate) * C, P, C, 4 * C, packed_recurrent(way) + gate * size, 4 * size);
         const int64_t first = gate * C / 4, end = (gate + 1) * C / 4;
-        if (job.output)
-            pack(job.output + (way * C + first) * P, end - first, P, P, packed_output(way) + first * PANEL, PANEL * C);
+        if (output)
+            pack(output + (way * C + first) * P, end - first, P, P, packed_output(way) + first * PANEL, PANEL * C);
     }
 
     // The sentences of a group in one direction, and where they are. Rows are a little apart from a power of two.
@@ -343,16 +373,20 @@ private:
         int64_t start;  // of the step's words, of all groups
         int64_t hidden_stride, cell_stride;
         std::vector<float> hidden, cell, squashed, sums;
-        float* gates;  // [blocks, running, 4, PANEL]
+        float* chunk;  // [blocks, most, 4, PANEL], the gates of some steps
+        int64_t most, filled, used;
+
+        // of a block of cells in this step, [running, 4, PANEL]
+        float* gates(int64_t block) { return chunk + (block * most + used) * 4 * PANEL; }
     };
 
     void run_group(int64_t way, int64_t number) {
-        const int64_t rows = count_of(number, job.sentences);
+        const int64_t rows = count_of(number, job.sentences), most = std::max(rows, std::min(CHUNK, job.words));
         const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL;
-        Scratch gates(blocks * rows * 4 * PANEL);
+        Scratch chunk(blocks * most * 4 * PANEL);
         Group group{way, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
                     std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
-                    std::vector<float>(packs ? 0 : rows * std::max(4 * C, P)), gates.data()};
+                    std::vector<float>(packs ? 0 : rows * std::max(4 * C, P)), chunk.data(), most, 0, 0};
         for (int64_t r = 0; r < rows; r++) {
             std::copy_n(job.hidden + sentence(way, number, r) * P, P, &group.hidden[r * hidden_stride]);
             std::copy_n(job.cell + sentence(way, number, r) * C, C, &group.cell[r * cell_stride]);
@@ -360,7 +394,9 @@ private:
         for (int64_t time = 0; time < job.length; group.start += job.steps[time++]) {
             group.running = count_of(number, job.steps[time]);
             if (!group.running) break;
+            if (group.used == group.filled) fill(group, time);
             step(group);
+            group.used += group.running;
         }
         for (int64_t r = 0; r < rows; r++) {
             std::copy_n(&group.hidden[r * hidden_stride], P, job.hidden + sentence(way, number, r) * P);
@@ -370,20 +406,73 @@ private:
 
     int64_t place(const Group& group, int64_t r) const { return word(group.way, group.number, group.start, r); }
 
+    // Starts the gates of the steps from `time` on, as many as there is room for, with the input's share.
+    void fill(Group& group, int64_t time) {
+        // of the inputs there are more rows than words
+        const int64_t spare = group.way * (job.rows - job.words);
+        std::vector<int64_t> rows;
+        for (int64_t start = group.start; time < job.length; start += job.steps[time++]) {
+            const int64_t running = count_of(group.number, job.steps[time]);
+            if (!running || int64_t(rows.size()) + running > group.most) break;
+            for (int64_t r = 0; r < running; r++) rows.push_back(word(group.way, group.number, start, r) + spare);
+        }
+        group.filled = rows.size();
+        group.used = 0;
+        for (int64_t block = 0; block < blocks; block++)
+            for (int64_t r = 0; r < group.filled; r++) {
+                const float* from = job.inputs ? job.inputs + rows[r] * 4 * C : job.bias + group.way * 4 * C;
+                set_gates(from, block, group.gates(block) + r * 4 * PANEL);
+            }
+        if (!job.inputs) add_products(group, rows);
+    }
+
+    // Copies a block of each gate.
+    void set_gates(const float* from, int64_t block, float* to) {
+        for (int64_t gate = 0; gate < 4; gate++, to += PANEL) {
+            const float* share = from + gate * C + block * PANEL;
+            if (block < C / PANEL) {
+                store(to, load(share));
+                store(to + LANES, load(share + LANES));
+            } else {
+                std::fill_n(to, PANEL, 0.f);
+                std::copy_n(share, C % PANEL, to);
+            }
+        }
+    }
+
+    // Adds the products of rows of `below` and the input weights to the gates.
+    void add_products(Group& group, const std::vector<int64_t>& rows) {
+        const auto weights = static_cast<const Weight*>(group.way ? job.backward : job.forward);
+        const int64_t stride = D + PANEL, depth = std::min(D, DEPTH);
+        std::vector<float> below(group.filled * stride), panels(4 * depth * PANEL);
+        for (int64_t r = 0; r < group.filled; r++) std::copy_n(job.below + rows[r] * D, D, &below[r * stride]);
+        for (int64_t block = 0; block < blocks; block++)
+            for (int64_t k = 0; k < D; k += DEPTH) {
+                const int64_t size = std::min(DEPTH, D - k), count = std::min<int64_t>(PANEL, C - block * PANEL);
+                for (int64_t gate = 0; gate < 4; gate++)
+                    pack_rows(weights + (gate * C + block * PANEL) * D + k, count, size, D, &panels[gate * size * PANEL]);
+                // a few rows at a time, which stay in the first cache for all gates
+                for (int64_t row = 0; row < group.filled; row += ROWS)
+                    for (int64_t gate = 0; gate < 4; gate++)
+                        panel_product(std::min<int64_t>(ROWS, group.filled - row), &below[row * stride + k], stride,
+                                      &panels[gate * size * PANEL], size,
+                                      group.gates(block) + (row * 4 + gate) * PANEL, 4 * PANEL, true);
+            }
+    }
+
     void step(Group& group) {
         const int64_t running = group.running;
-        take_inputs(group);
         if (!packs) {
-            const float* weight = job.recurrent + group.way * P * 4 * C;
+            const Weight* weight = recurrent + group.way * P * 4 * C;
             product(group, group.hidden, group.hidden_stride, weight, P, 4 * C, [&](int64_t r, const float* sums) {
                 for (int64_t gate = 0; gate < 4; gate++)
                     for (int64_t block = 0; block < blocks; block++)
                         add(sums + gate * C + block * PANEL, std::min<int64_t>(PANEL, C - block * PANEL),
-                            group.gates + ((block * running + r) * 4 + gate) * PANEL);
+                            group.gates(block) + (r * 4 + gate) * PANEL);
             });
         }
         for (int64_t block = 0; block < blocks; block++) {
-            float* gates = group.gates + block * running * 4 * PANEL;
+            float* gates = group.gates(block);
             if (packs)
                 for (int64_t gate = 0; gate < 4; gate++)
                     for (int64_t k = 0; k < P; k += DEPTH)
@@ -395,36 +484,17 @@ private:
         project(group);
     }
 
-    void take_inputs(Group& group) {
-        for (int64_t r = 0; r < group.running; r++) {
-            // of the inputs there are more rows than words
-            const float* from = job.inputs + (place(group, r) + group.way * (job.rows - job.words)) * 4 * C;
-            for (int64_t gate = 0; gate < 4; gate++)
-                for (int64_t block = 0; block < blocks; block++) {
-                    float* to = group.gates + ((block * group.running + r) * 4 + gate) * PANEL;
-                    const float* share = from + gate * C + block * PANEL;
-                    if (block < C / PANEL) {
-                        store(to, load(share));
-                        store(to + LANES, load(share + LANES));
-                    } else {
-                        std::fill_n(to, PANEL, 0.f);
-                        std::copy_n(share, C % PANEL, to);
-                    }
-                }
-        }
-    }
-
     static void add(const float* sums, int64_t count, float* to) {
         for (int64_t n = 0; n < count; n++) to[n] += sums[n];
     }
 
     // The rows of a few sentences times a matrix as it is; `take` gets the sums of each, several times if they are deep.
     template <class Take>
-    void product(Group& group, const std::vector<float>& a, int64_t stride, const float* weight, int64_t depth,
+    void product(Group& group, const std::vector<float>& a, int64_t stride, const Weight* weight, int64_t depth,
                  int64_t width, Take take) {
         for (int64_t k = 0; k < depth; k += DEPTH) {
             const int64_t size = std::min(DEPTH, depth - k);
-            const auto run = group.running == 1 ? plain_product<1> : plain_product<2>;
+            const auto run = group.running == 1 ? plain_product<1, Weight> : plain_product<2, Weight>;
             static_assert(FEW == 2, "one product for each number of sentences");
             run(&a[k], stride, weight + k * width, size, width, group.sums.data());
             for (int64_t r = 0; r < group.running; r++) take(r, group.sums.data() + r * width);
@@ -458,7 +528,7 @@ private:
     // From the squashed cells to the hidden state.
     void project(Group& group) {
         const int64_t running = group.running;
-        if (!job.output) {
+        if (!output) {
             std::copy_n(group.squashed.begin(), running * group.cell_stride, group.hidden.begin());
         } else if (packs) {
             for (int64_t column = 0; column < P; column += PANEL)
@@ -468,12 +538,12 @@ private:
                                   &group.hidden[column], group.hidden_stride, k > 0);
         } else {
             std::fill(group.hidden.begin(), group.hidden.begin() + running * group.hidden_stride, 0.f);
-            product(group, group.squashed, group.cell_stride, job.output + group.way * C * P, C, P,
+            product(group, group.squashed, group.cell_stride, output + group.way * C * P, C, P,
                     [&](int64_t r, const float* sums) { add(sums, P, &group.hidden[r * group.hidden_stride]); });
         }
         for (int64_t r = 0; r < running; r++) {
             float* hidden = &group.hidden[r * group.hidden_stride];
-            if (job.output)
+            if (output)
                 for (int64_t n = 0; n < P; n += LANES) store(hidden + n, clip(load(hidden + n), job.projection_clip));
             std::copy_n(hidden, P, job.outputs + place(group, r) * P);
         }
@@ -492,20 +562,24 @@ public:
     }
 
 private:
-    const int64_t recurrent_size = padded(P) * 4 * C, output_size = job.output ? padded(C) * P : 0;
+    const float* recurrent = static_cast<const float*>(job.recurrent);
+    const float* output = static_cast<const float*>(job.output);
+    const int64_t recurrent_size = padded(P) * 4 * C, output_size = output ? padded(C) * P : 0;
     Scratch packed{2 * (recurrent_size + output_size)};
 
     float* packed_recurrent(int64_t way) { return packed.data() + way * (recurrent_size + output_size); }
     float* packed_output(int64_t way) { return packed_recurrent(way) + recurrent_size; }
 
-    // Packs a quarter of the panels of both matrices of a direction.
+    // Packs a quarter of the panels of both matrices of a direction, transposed.
     void pack_part(int64_t way, int64_t quarter) {
-        const auto first = [&](int64_t width, int64_t n) { return width / PANEL * n / 4 * PANEL; };
-        const auto end = [&](int64_t width, int64_t n) { return n < 3 ? first(width, n + 1) : width; };
-        pack_transposed(job.recurrent + way * P * 4 * C, 4 * C, P, first(P, quarter), end(P, quarter),
-                        packed_recurrent(way));
-        if (job.output)
-            pack_transposed(job.output + way * C * P, P, C, first(C, quarter), end(C, quarter), packed_output(way));
+        const auto pack_quarter = [&](const float* weight, int64_t depth, int64_t width, float* to) {
+            const int64_t panels = padded(width) / PANEL;
+            for (int64_t panel = panels * quarter / 4; panel < panels * (quarter + 1) / 4; panel++)
+                pack_rows(weight + panel * PANEL * depth, std::min<int64_t>(PANEL, width - panel * PANEL), depth, depth,
+                          to + panel * PANEL * depth);
+        };
+        pack_quarter(recurrent + way * P * 4 * C, 4 * C, P, packed_recurrent(way));
+        if (output) pack_quarter(output + way * C * P, P, C, packed_output(way));
     }
 
     void run_group(int64_t way, int64_t group) {
@@ -523,7 +597,7 @@ private:
             const int64_t running = count_of(group, job.steps[time]);
             for (int64_t r = 0; r < running; r++)
                 take_slopes(word(way, group, start, r), &hidden[r * hidden_stride]);
-            product(running, hidden.data(), hidden_stride, job.output ? packed_output(way) : nullptr, P, C,
+            product(running, hidden.data(), hidden_stride, output ? packed_output(way) : nullptr, P, C,
                     middle.data(), cell_stride);
             for (int64_t r = 0; r < running; r++) {
                 // the word before has the same place in its step
@@ -544,10 +618,10 @@ private:
     // The slopes of a hidden state: from the step after, and from what reads the output. None where it was clipped.
     void take_slopes(int64_t word, float* hidden) {
         float* slope = job.outputs_slope + word * P;
-        const float* output = job.outputs + word * P;
+        const float* result = job.outputs + word * P;
         for (int64_t n = 0; n < P; n++) {
             const float sum = hidden[n] + slope[n];
-            hidden[n] = slope[n] = !job.output || std::fabs(output[n]) < job.projection_clip ? sum : 0.f;
+            hidden[n] = slope[n] = !output || std::fabs(result[n]) < job.projection_clip ? sum : 0.f;
         }
     }
 
@@ -608,6 +682,16 @@ bool run(const Job& job) {
 
 }  // namespace
 
-// Each runs a job; false if there is no memory for it.
-extern "C" bool elmo_recurrence(const Job* job) { return run<Recurrence>(*job); }
+// Each runs a job; false if there is no memory for it. Weights are in float32; "halves" are bfloat16.
+extern "C" bool elmo_recurrence(const Job* job) { return run<Recurrence<float>>(*job); }
+extern "C" bool elmo_recurrence_of_halves(const Job* job) { return run<Recurrence<Half>>(*job); }
 extern "C" bool elmo_back(const Job* job) { return run<Back>(*job); }
+
+// Whether this processor multiplies bfloat16 itself.
+extern "C" bool elmo_multiplies_halves() {
+#if defined(__AVX512BF16__) || defined(__AMX_BF16__) || defined(__ARM_FEATURE_BF16)
+    return true;
+#else
+    return false;
+#endif
+}

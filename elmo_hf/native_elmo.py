@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""The compiled steps of the recurrence: `native_elmo.cpp`, compiled once on each machine, and called.
+"""The compiled recurrence: `native_elmo.cpp`, compiled once on each machine, and called.
 
 Only the installed package has the C++ file; code that came with a checkpoint computes by torch alone.
 """
@@ -27,6 +27,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from torch import nn
 from transformers.utils import logging
 
 
@@ -45,11 +46,12 @@ class Job(ctypes.Structure):
     """The C++ `Job`."""
 
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("inputs", "recurrent", "output", "hidden", "cell")),
+        *((name, ctypes.c_void_p) for name in ("inputs", "below", "forward", "backward", "bias")),
+        *((name, ctypes.c_void_p) for name in ("recurrent", "output", "hidden", "cell")),
         *((name, ctypes.c_void_p) for name in ("outputs", "gates", "cells", "outputs_slope")),
         *((name, ctypes.c_void_p) for name in ("hidden_slope", "cell_slope", "slopes", "steps")),
-        *((name, ctypes.c_int64) for name in ("length", "sentences", "words", "rows", "width", "cell_width")),
-        ("threads", ctypes.c_int64),
+        *((name, ctypes.c_int64) for name in ("length", "sentences", "words", "rows", "input_width", "width")),
+        *((name, ctypes.c_int64) for name in ("cell_width", "threads")),
         *((name, ctypes.c_float) for name in ("cell_clip", "projection_clip")),
     ]
 
@@ -103,8 +105,8 @@ def load() -> ctypes.CDLL | NotCompiledError:
     """Load the compiled recurrence, or tell why there is none; logs which, once."""
     try:
         library = ctypes.CDLL(str(compiled()))
-        for function in (library.elmo_recurrence, library.elmo_back):
-            function.restype = ctypes.c_bool
+        for name in ("elmo_recurrence", "elmo_recurrence_of_halves", "elmo_back", "elmo_multiplies_halves"):
+            getattr(library, name).restype = ctypes.c_bool
     except (NotCompiledError, OSError, RuntimeError) as error:
         logger.info(f"elmo_hf computes recurrences by torch, since there is no compiled one: {error}")
         return NotCompiledError(str(error))
@@ -112,17 +114,29 @@ def load() -> ctypes.CDLL | NotCompiledError:
     return library
 
 
-def fits(*tensors: torch.Tensor | None) -> bool:
-    """Tell whether tensors are what the compiled recurrence reads: plain ones in float32 on the CPU."""
+def fits(*tensors: torch.Tensor | None, dtype: torch.dtype = torch.float32) -> bool:
+    """Tell whether tensors are what the compiled recurrence reads: plain ones on the CPU, of one dtype."""
     return all(
         tensor is None
-        or (
-            type(tensor) in (torch.Tensor, torch.nn.Parameter)
-            and tensor.device.type == "cpu"
-            and tensor.dtype == torch.float32
-        )
+        or (type(tensor) in (torch.Tensor, nn.Parameter) and tensor.device.type == "cpu" and tensor.dtype == dtype)
         for tensor in tensors
     )
+
+
+def widens(tensor: torch.Tensor) -> bool:
+    """Tell whether products of a tensor are faster in float32: of bfloat16, on a CPU that does not multiply it."""
+    if tensor.dtype != torch.bfloat16 or tensor.device.type != "cpu":
+        return False
+    library = load()
+    return not isinstance(library, NotCompiledError) and not library.elmo_multiplies_halves()
+
+
+def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """Multiply `[..., D]` by the transpose of `[n, D]`; in float32 where that is faster and nothing is trained."""
+    if torch.is_grad_enabled() or not widens(rows):
+        return nn.functional.linear(rows, weight, bias)
+    wide = None if bias is None else bias.float()
+    return nn.functional.linear(rows.float(), weight.float(), wide).to(rows.dtype)
 
 
 def call(
@@ -149,7 +163,8 @@ def call(
         length=len(steps),
         sentences=tensors["cell"].shape[1],
         words=sum(steps),
-        rows=tensors["inputs"].shape[1] if "inputs" in tensors else 0,
+        rows=next((tensors[name].shape[1] for name in ("inputs", "below") if name in tensors), 0),
+        input_width=tensors["below"].shape[2] if "below" in tensors else 0,
         width=recurrent.shape[1],
         cell_width=tensors["cell"].shape[2],
         threads=torch.get_num_threads(),
@@ -182,6 +197,48 @@ def native_steps(
     return outputs, hidden, cell, kept.get("gates", nothing), kept.get("cells", nothing)
 
 
+def native_reading(
+    below: torch.Tensor,
+    projections: tuple[list[torch.Tensor], torch.Tensor],
+    steps: list[int],
+    state: tuple[torch.Tensor, torch.Tensor],
+    matrices: tuple[torch.Tensor, torch.Tensor | None],
+    clips: tuple[float | None, float | None],
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Run all steps of a layer, the input's share of the gates too, by the compiled code.
+
+    Args:
+        below: `[2, N + spare, D]`, what the layer below says of each packed word.
+        projections: The input weights of both directions, `[4 * C, D]` each, and the biases, `[2, 4 * C]` in float32.
+        steps: As in `torch_steps` of the recurrence, and so are the others. All but the biases are in one dtype:
+            float32, or bfloat16, which is widened.
+        state: See `steps`.
+        matrices: See `steps`.
+        clips: See `steps`.
+
+    Returns:
+        The hidden states `[2, N, P]`, and the state after each sentence's last word.
+    """
+    (forward, backward), bias = projections
+    # copies: they become the state at the end
+    hidden, cell = (part.to(torch.float32, copy=True, memory_format=torch.contiguous_format) for part in state)
+    outputs = hidden.new_empty(2, sum(steps), hidden.shape[2])
+    call(
+        "elmo_recurrence" if below.dtype == torch.float32 else "elmo_recurrence_of_halves",
+        steps,
+        matrices,
+        clips,
+        below=below.float().contiguous(),
+        forward=forward.contiguous(),
+        backward=backward.contiguous(),
+        bias=bias.contiguous(),
+        hidden=hidden,
+        cell=cell,
+        outputs=outputs,
+    )
+    return outputs.to(below.dtype), (hidden.to(below.dtype), cell.to(below.dtype))
+
+
 def native_back(
     kept: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     steps: list[int],
@@ -209,4 +266,4 @@ def native_back(
     return result, through, hidden, cell
 
 
-__all__ = ["NotCompiledError", "fits", "load", "native_back", "native_steps"]
+__all__ = ["NotCompiledError", "fits", "linear", "load", "native_back", "native_reading", "native_steps", "widens"]

@@ -13,7 +13,7 @@
 # limitations under the License.
 """The recurrence of the biLSTM: a reference that reads like the equations, and a fast one that gives the same numbers.
 
-The fast one takes its steps by torch or, for float32 on a CPU, by compiled code (`native_elmo.cpp`), and on a GPU by
+The fast one takes its steps by torch or, on a CPU, by compiled code (`native_elmo.cpp`), and on a GPU by
 kernels in Triton (`triton_elmo.py`). A third one is for `torch.export` alone: no step of it depends on what the batch
 holds.
 
@@ -23,6 +23,7 @@ Shape notation: `B` sentences, `T` words, `N` words of the batch without padding
 
 import itertools
 import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -30,7 +31,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from .graphs_elmo import graph_steps
-from .native_elmo import NotCompiledError, fits, load, native_back, native_steps
+from .native_elmo import NotCompiledError, fits, load, native_back, native_reading, native_steps, widens
 from .triton_elmo import kernels_fit, kernels_missing, triton_back, triton_steps
 
 
@@ -69,6 +70,43 @@ class LstmWeights(NamedTuple):
     output: torch.Tensor | None
     cell_clip: float | None
     projection_clip: float | None
+
+
+class InputProjections(NamedTuple):
+    """The input's share of the gates: a linear module for each direction, and what the forget gates get besides.
+
+    To forget little at first (Jozefowicz et al. 2015) is not part of the bias, so that files go there and back intact.
+    """
+
+    modules: Iterable[nn.Module]
+    forget_bias: float
+
+    def shares(self, below: torch.Tensor) -> torch.Tensor:
+        """Compute the shares of all words, `[2, n, 4 * C]`, from what the layer below says of them, `[2, n, D]`."""
+        inputs = torch.stack([project(rows) for project, rows in zip(self.modules, below, strict=True)])
+        cell_width = inputs.shape[2] // 4
+        inputs[:, :, cell_width : 2 * cell_width] += self.forget_bias
+        return inputs
+
+    def weights(self) -> tuple[list[torch.Tensor], torch.Tensor] | None:
+        """Return the weights of both directions, and the biases `[2, 4 * C]` in float32.
+
+        `None` if the modules do more than multiply.
+        """
+        weights: list[torch.Tensor] = []
+        biases: list[torch.Tensor] = []
+        for module in self.modules:
+            if not isinstance(module, nn.Linear) or type(module).forward is not nn.Linear.forward:
+                return None
+            if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
+                return None
+            weights.append(module.weight)
+            biases.append(module.bias)
+        # in half precision the sum would be rounded
+        bias = torch.stack(biases).float()
+        cell_width = bias.shape[1] // 4
+        bias[:, cell_width : 2 * cell_width] += self.forget_bias
+        return weights, bias
 
 
 def pack_words(mask: torch.Tensor) -> Packing:
@@ -116,13 +154,44 @@ def fill_up(rows: torch.Tensor) -> torch.Tensor:
     return torch.cat([rows, rows[:1].expand(FEWEST_ROWS - len(rows), *rows.shape[1:])])
 
 
+def read_words(
+    below: torch.Tensor,
+    projections: InputProjections,
+    steps: list[int] | torch.Tensor,
+    state: tuple[torch.Tensor, torch.Tensor],
+    weights: LstmWeights,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Run both directions of a layer over packed words.
+
+    Where nothing is to be trained the compiled code does all of it, and never holds the inputs of all steps.
+
+    Args:
+        below: `[2, N + spare, D]`, what the layer below says of each packed word.
+        projections: The input's share of the gates.
+        steps: As in `recurrence`, and so are the others, the result and the errors.
+        state: See `steps`.
+        weights: See `steps`.
+    """
+    if not torch.is_grad_enabled() and not torch.is_autocast_enabled(below.device.type):
+        tensors = below, *state, weights.recurrent, weights.output
+        dtype = torch.bfloat16 if widens(below) else torch.float32
+        wanted = os.environ.get("ELMO_HF_RECURRENCE") or "native"
+        if wanted == "native" and fits(*tensors, dtype=dtype) and not isinstance(load(), NotCompiledError):
+            plain = projections.weights()
+            if plain is not None and not isinstance(steps, torch.Tensor) and fits(*plain[0], dtype=dtype):
+                return native_reading(below, plain, steps, state, weights[:2], weights[2:])
+    inputs = projections.shares(below)
+    # mixed precision has narrowed them
+    return recurrence(inputs, steps, (state[0].to(inputs), state[1].to(inputs)), weights)
+
+
 def recurrence(
     inputs: torch.Tensor,
     steps: list[int] | torch.Tensor,
     state: tuple[torch.Tensor, torch.Tensor],
     weights: LstmWeights,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Run both directions of a layer over packed words.
+    """Run both directions of a layer over packed words, of whose gates the input's share is known.
 
     On a CPU compiled code does it, where there is a compiler, and on a GPU kernels in Triton, where there is Triton,
     else torch. `ELMO_HF_RECURRENCE` in the environment forces `native`, which is the compiled code for float32,
@@ -468,4 +537,4 @@ RECURRENCES = {
     "triton": triton_recurrence,
 }
 
-__all__ = ["LstmWeights", "Packing", "fill_up", "is_exporting", "pack_words", "recurrence"]
+__all__ = ["InputProjections", "LstmWeights", "Packing", "fill_up", "is_exporting", "pack_words", "read_words"]

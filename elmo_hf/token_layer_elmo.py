@@ -22,15 +22,42 @@ from torch import nn
 from transformers.activations import ACT2FN
 
 from .configuration_elmo import ElmoConfig
+from .native_elmo import linear
 from .recurrence_elmo import fill_up, is_exporting
+from .word_cache_elmo import WordCache
 
 
-# words convolved at once: enough to keep a core busy, few enough to stay in its cache
-WORDS_PER_CONVOLUTION = 256
+# words convolved at once: enough to keep a core busy, few enough that what they give stays in its cache
+WORDS_PER_CONVOLUTION = 128
 
 
-class ElmoHighwayGate(nn.Linear):
+class ElmoLinear(nn.Linear):
+    """A linear map, in float32 where a processor is slow with bfloat16."""
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Map `[D, in_features]` to `[D, out_features]`."""
+        return linear(rows, self.weight, self.bias)
+
+
+class ElmoHighwayGate(ElmoLinear):
     """The gate of a highway layer: a linear map whose bias is initialised otherwise than that of others."""
+
+
+class ElmoCharConvolution(nn.Conv1d):
+    """A convolution over characters, as a product of all windows and the filters.
+
+    The results of a position lie together, so that the maximum over positions reads whole vectors; and for the few
+    channels that characters have it is faster than a general convolution.
+    """
+
+    def forward(self, embedded: torch.Tensor) -> torch.Tensor:
+        """Map `[D, E, S]` to `[D, filters, S - width + 1]`."""
+        if is_exporting():
+            # programs of other libraries know convolutions better
+            return super().forward(embedded)
+        # [D, S - width + 1, width, E]
+        windows = embedded.transpose(1, 2).unfold(1, self.kernel_size[0], 1).transpose(2, 3)
+        return linear(windows.flatten(2), self.weight.transpose(1, 2).flatten(1), self.bias).transpose(1, 2)
 
 
 class ElmoHighway(nn.Module):
@@ -38,7 +65,7 @@ class ElmoHighway(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.transform = nn.Linear(width, width)
+        self.transform = ElmoLinear(width, width)
         self.gate = ElmoHighwayGate(width, width)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
@@ -55,6 +82,7 @@ class ElmoTokenEncoder(nn.Module):
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
+        self.cache: WordCache | None = None
         self.word_embeddings = None
         # CODEPATH: bilm-tf models trained without a character encoder
         if config.word_embedding_dim:
@@ -66,7 +94,7 @@ class ElmoTokenEncoder(nn.Module):
             self.activation = ACT2FN[config.hidden_act]
             self.widest = max(width for width, _ in config.char_filters)
             self.convolutions = nn.ModuleList(
-                nn.Conv1d(config.char_embedding_dim, filters, kernel_size=width)
+                ElmoCharConvolution(config.char_embedding_dim, filters, kernel_size=width)
                 for width, filters in config.char_filters
             )
             self.highways = nn.ModuleList(
@@ -76,7 +104,7 @@ class ElmoTokenEncoder(nn.Module):
         self.projection = None
         # CODEPATH: every English release; bilm-tf makes none where there is nothing to narrow, ELMoForManyLangs always
         if config.always_project or width != config.hidden_size // 2:
-            self.projection = nn.Linear(width, config.hidden_size // 2)
+            self.projection = ElmoLinear(width, config.hidden_size // 2)
 
     def forward(self, ids: torch.Tensor, is_word: torch.Tensor) -> torch.Tensor:
         """Encode the words of a batch, each distinct one once.
@@ -95,8 +123,15 @@ class ElmoTokenEncoder(nn.Module):
         places = is_word.nonzero().squeeze(1)
         # [D, K], [N]
         distinct, which = distinct_rows(ids[places])
-        encoded = self.encode(fill_up(distinct))[which]
+        if self.cache is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+            encoded = self.encode_all(distinct)[which]
+        else:
+            encoded = self.cache.look_up(distinct, self.parameters(), self.encode_all)[which]
         return encoded.new_zeros(len(ids), encoded.shape[1]).index_copy(0, places, encoded)
+
+    def encode_all(self, distinct: torch.Tensor) -> torch.Tensor:
+        """Encode words as `encode` does, each with the same bits however many there are."""
+        return self.encode(fill_up(distinct))[: len(distinct)]
 
     def encode(self, distinct: torch.Tensor) -> torch.Tensor:
         """Encode words, `[D, K]`, as `[D, P]`."""
