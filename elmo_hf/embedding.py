@@ -31,6 +31,8 @@ WINDOW_IN_BATCHES = 16
 
 # vectors of a part of a corpus: what an interruption can lose, and what is held in memory
 PART_BYTES, PART_SENTENCES = 2**26, 4096
+# distinct words of a part whose token layer is computed once: 128 MB at the original size
+WORDS_REMEMBERED = 2**16
 
 # words of a batch, padding included, for each sentence that it may have: long sentences come in smaller batches
 WORDS_PER_SENTENCE = 128
@@ -420,6 +422,9 @@ def compute_part(
         wanted: What is to be computed.
         done: Is told the number of words after each batch.
     """
+    # what is remembered of other parts could round otherwise: at odd sizes a product's last bit depends on its row
+    elmo: Any = model.base_model
+    elmo.cache_words(WORDS_REMEMBERED)
     arrays = _embed_window(model, tokenizer, [line.words for line in lines], wanted.layers, wanted.batch_size, done)
     # [words, H] or [words, L + 1, H]
     rows = [torch.from_numpy(array.swapaxes(0, 1) if array.ndim == 3 else array) for array in arrays]

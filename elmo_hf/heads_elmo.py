@@ -24,7 +24,8 @@ from torch import nn
 
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
-from .recurrence_elmo import LstmWeights, pack_words, recurrence
+from .packing_elmo import pack_words
+from .recurrence_elmo import LstmWeights, recurrence
 
 
 # McCann et al. 2017, section 5

@@ -50,7 +50,8 @@ from .outputs_elmo import (
     ElmoTokenClassifierOutput,
     LayerState,
 )
-from .recurrence_elmo import InputProjections, LstmWeights, Packing, is_exporting, pack_words, read_words
+from .packing_elmo import Packing, is_exporting, pack_words
+from .recurrence_elmo import InputProjections, LstmWeights, read_words
 from .softmax_elmo import ElmoSoftmax, log_uniform
 from .token_layer_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
 from .triton_elmo import triton_steps as triton_steps

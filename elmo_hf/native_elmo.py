@@ -123,6 +123,11 @@ def fits(*tensors: torch.Tensor | None, dtype: torch.dtype = torch.float32) -> b
     )
 
 
+def is_trained(*tensors: torch.Tensor | None) -> bool:
+    """Tell whether gradients may flow into one of some tensors."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
 def widens(tensor: torch.Tensor) -> bool:
     """Tell whether products of a tensor are faster in float32: of bfloat16, on a CPU that does not multiply it."""
     if tensor.dtype != torch.bfloat16 or tensor.device.type != "cpu":
@@ -133,7 +138,7 @@ def widens(tensor: torch.Tensor) -> bool:
 
 def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """Multiply `[..., D]` by the transpose of `[n, D]`; in float32 where that is faster and nothing is trained."""
-    if torch.is_grad_enabled() or not widens(rows):
+    if is_trained(rows, weight, bias) or not widens(rows):
         return nn.functional.linear(rows, weight, bias)
     wide = None if bias is None else bias.float()
     return nn.functional.linear(rows.float(), weight.float(), wide).to(rows.dtype)
@@ -266,4 +271,14 @@ def native_back(
     return result, through, hidden, cell
 
 
-__all__ = ["NotCompiledError", "fits", "linear", "load", "native_back", "native_reading", "native_steps", "widens"]
+__all__ = [
+    "NotCompiledError",
+    "fits",
+    "is_trained",
+    "linear",
+    "load",
+    "native_back",
+    "native_reading",
+    "native_steps",
+    "widens",
+]

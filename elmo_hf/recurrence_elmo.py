@@ -31,36 +31,12 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from .graphs_elmo import graph_steps
-from .native_elmo import NotCompiledError, fits, load, native_back, native_reading, native_steps, widens
+from .native_elmo import NotCompiledError, fits, is_trained, load, native_back, native_reading, native_steps, widens
 from .triton_elmo import kernels_fit, kernels_missing, triton_back, triton_steps
 
 
-# Products of fewer rows take other paths in the common CPU libraries, which add up in another order. With a few rows
-# more a sentence gets the same bits alone as in a batch; nothing is read from the rows in excess.
-FEWEST_ROWS = 16
+# what FEWEST_ROWS is for the products of all words
 FEWEST_ROWS_IN_STEP = 4
-
-# torch 2.6 cannot tell, and cannot export the loop over the words either
-is_exporting = getattr(torch.compiler, "is_exporting", bool)
-
-
-class Packing(NamedTuple):
-    """Where the words of a batch are, so that a step touches real words only; in an export, all places.
-
-    Packed words are in order of time, and within one time in order of descending sentence length. What is at time `t`
-    is the sentence's word `t` for direction 0, and its word `t` from the end for direction 1.
-
-    Attributes:
-        sentences: `[B]`, the sentences from the longest to the shortest.
-        words: `[2, N + spare]`, the position `sentence * T + word` of each packed word, the first one repeated at the
-            end so that a step never finds too few rows.
-        steps: How many sentences are still running at each time. In an export, `[T, 2, B]` in place of it: whether the
-            place that a direction comes to holds a word.
-    """
-
-    sentences: torch.Tensor
-    words: torch.Tensor
-    steps: list[int] | torch.Tensor
 
 
 class LstmWeights(NamedTuple):
@@ -109,51 +85,6 @@ class InputProjections(NamedTuple):
         return weights, bias
 
 
-def pack_words(mask: torch.Tensor) -> Packing:
-    """Find the real words of a batch, wherever the padding is.
-
-    Args:
-        mask: `[B, T]`, true at words.
-    """
-    if is_exporting():
-        return all_places(mask)
-    batch_size = mask.shape[0]
-    # [B]
-    lengths = mask.sum(dim=1)
-    sentences = lengths.argsort(descending=True, stable=True)
-    rank = sentences.argsort()
-    # [B, T]
-    forward_time = mask.cumsum(dim=1) - 1
-    backward_time = lengths[:, None] - 1 - forward_time
-    # [N]
-    positions = mask.flatten().nonzero().squeeze(1)
-    # [2, N]
-    times = torch.stack([forward_time.flatten()[positions], backward_time.flatten()[positions]])
-    order = (times * batch_size + rank.repeat_interleave(mask.shape[1])[positions]).argsort(dim=1)
-    running = lengths[:, None] > torch.arange(mask.shape[1], device=mask.device)
-    words = positions[order]
-    if len(positions):
-        words = torch.cat([words, words[:, :1].expand(2, FEWEST_ROWS - 1)], dim=1)
-    return Packing(sentences, words, [count for count in running.sum(dim=0).tolist() if count])
-
-
-def all_places(mask: torch.Tensor) -> Packing:
-    """Take all places of a batch `[B, T]`, padding too, in the order in which the directions come to them."""
-    # [2, B, T]
-    places = torch.arange(mask.numel(), device=mask.device).reshape(mask.shape)
-    places = torch.stack([places, places.flip(1)])
-    found = torch.stack([mask, mask.flip(1)])
-    sentences = torch.arange(mask.shape[0], device=mask.device)
-    return Packing(sentences, places.transpose(1, 2).flatten(1), found.permute(2, 0, 1))
-
-
-def fill_up(rows: torch.Tensor) -> torch.Tensor:
-    """Repeat the first of `n` rows until there are `FEWEST_ROWS`; no rows stay none."""
-    if is_exporting() or not 0 < len(rows) < FEWEST_ROWS:
-        return rows
-    return torch.cat([rows, rows[:1].expand(FEWEST_ROWS - len(rows), *rows.shape[1:])])
-
-
 def read_words(
     below: torch.Tensor,
     projections: InputProjections,
@@ -172,17 +103,32 @@ def read_words(
         state: See `steps`.
         weights: See `steps`.
     """
-    if not torch.is_grad_enabled() and not torch.is_autocast_enabled(below.device.type):
-        tensors = below, *state, weights.recurrent, weights.output
-        dtype = torch.bfloat16 if widens(below) else torch.float32
-        wanted = os.environ.get("ELMO_HF_RECURRENCE") or "native"
-        if wanted == "native" and fits(*tensors, dtype=dtype) and not isinstance(load(), NotCompiledError):
-            plain = projections.weights()
-            if plain is not None and not isinstance(steps, torch.Tensor) and fits(*plain[0], dtype=dtype):
-                return native_reading(below, plain, steps, state, weights[:2], weights[2:])
+    if not isinstance(steps, torch.Tensor):
+        plain = readable(below, projections, state, weights)
+        if plain is not None:
+            return native_reading(below, plain, steps, state, weights[:2], weights[2:])
     inputs = projections.shares(below)
     # mixed precision has narrowed them
     return recurrence(inputs, steps, (state[0].to(inputs), state[1].to(inputs)), weights)
+
+
+def readable(
+    below: torch.Tensor,
+    projections: InputProjections,
+    state: tuple[torch.Tensor, torch.Tensor],
+    weights: LstmWeights,
+) -> tuple[list[torch.Tensor], torch.Tensor] | None:
+    """Return `projections.weights()` if the compiled code can do all of a layer, and the environment wants it."""
+    tensors = below, *state, weights.recurrent, weights.output
+    dtype = torch.bfloat16 if widens(below) else torch.float32
+    if (os.environ.get("ELMO_HF_RECURRENCE") or "native") != "native" or isinstance(load(), NotCompiledError):
+        return None
+    if is_trained(*tensors) or torch.is_autocast_enabled(below.device.type) or not fits(*tensors, dtype=dtype):
+        return None
+    plain = projections.weights()
+    if plain is None or is_trained(*plain[0], plain[1]) or not fits(*plain[0], dtype=dtype):
+        return None
+    return plain
 
 
 def recurrence(
@@ -537,4 +483,4 @@ RECURRENCES = {
     "triton": triton_recurrence,
 }
 
-__all__ = ["InputProjections", "LstmWeights", "Packing", "fill_up", "is_exporting", "pack_words", "read_words"]
+__all__ = ["InputProjections", "LstmWeights", "read_words", "recurrence"]

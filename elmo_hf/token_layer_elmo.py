@@ -22,8 +22,8 @@ from torch import nn
 from transformers.activations import ACT2FN
 
 from .configuration_elmo import ElmoConfig
-from .native_elmo import linear
-from .recurrence_elmo import fill_up, is_exporting
+from .native_elmo import is_trained, linear
+from .packing_elmo import fill_up, is_exporting
 from .word_cache_elmo import WordCache
 
 
@@ -123,7 +123,7 @@ class ElmoTokenEncoder(nn.Module):
         places = is_word.nonzero().squeeze(1)
         # [D, K], [N]
         distinct, which = distinct_rows(ids[places])
-        if self.cache is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if self.cache is None or is_trained(*self.parameters()) or torch.compiler.is_compiling():
             encoded = self.encode_all(distinct)[which]
         else:
             encoded = self.cache.look_up(distinct, self.parameters(), self.encode_all)[which]

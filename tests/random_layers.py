@@ -2,7 +2,8 @@
 
 import torch
 
-from elmo_hf.recurrence_elmo import LstmWeights, pack_words
+from elmo_hf.packing_elmo import pack_words
+from elmo_hf.recurrence_elmo import LstmWeights
 
 
 def random_layer(

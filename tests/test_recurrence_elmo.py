@@ -9,13 +9,12 @@ from random_layers import gradients, random_layer, single
 from torch import nn
 
 from elmo_hf import native_elmo, recurrence_elmo
+from elmo_hf.packing_elmo import all_places, pack_words
 from elmo_hf.recurrence_elmo import (
     RECURRENCES,
     InputProjections,
     LstmWeights,
-    all_places,
     native_recurrence,
-    pack_words,
     packed_recurrence,
     read_words,
     recurrence,
@@ -171,18 +170,6 @@ def test_an_unknown_recurrence_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
     with pytest.raises(ValueError, match="'fast'; it can be one of graphs, native, packed, reference, triton"):
         recurrence(*random_layer([3, 2]))
-
-
-def test_packs_words_wherever_the_padding_is() -> None:
-    # a hole, padding at the left, nothing, padding at the right
-    mask = torch.tensor([[1, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0]]).bool()
-
-    packing = pack_words(mask)
-
-    assert packing.sentences.tolist() == [0, 1, 3, 2]
-    assert packing.steps == [3, 2, 1]
-    # position = 4 * sentence + word
-    assert packing.words[:, :6].tolist() == [[0, 6, 12, 2, 7, 3], [3, 7, 12, 2, 6, 0]]
 
 
 @pytest.mark.parametrize("clip", [0.4, None])
@@ -359,6 +346,14 @@ def test_what_is_trained_gets_its_gradients() -> None:
     read_words(below, projections, steps, state, weights)[0].sum().backward()
 
     assert all(module.weight.grad is not None for module in projections.modules)
+
+
+def test_what_is_frozen_is_read_where_something_else_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    below, projections, steps, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
+    projections.modules.requires_grad_(False)
+    monkeypatch.setattr(recurrence_elmo, "recurrence", None)
+
+    assert not read_words(below, projections, steps, state, weights)[0].requires_grad
 
 
 @torch.no_grad()
