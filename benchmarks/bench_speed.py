@@ -127,7 +127,7 @@ class Benchmark:
         speeds: dict[str, list[float]] = {side.name: [] for side in self.sides}
         shares = []
         for number in range(self.rounds + 1):
-            for side, own in zip(self.sides, (name, peer_name or name), strict=True):
+            for side, own in zip(self.sides, (name, peer_name or name), strict=False):
                 batches = self.batches[own]
                 span = {} if do == "tokenize" else {"first": 0, "last": len(batches)}
                 answer = side.ask(do, batches=own, **span)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tokenizers import AddedToken, Encoding, Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from transformers.tokenization_utils_base import BatchEncoding
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
@@ -37,6 +37,7 @@ from .backend_elmo import (
     PAD,
     PATTERNS,
     UNK,
+    Example,
     Sentence,
     check_words,
     for_rust,
@@ -48,29 +49,13 @@ from .backend_elmo import (
     word_model,
 )
 from .characters_elmo import BYTES, CharacterDictionary, Spelling, number_characters
+from .word_batches_elmo import ElmoBatchEncoding, cut_words, frame_of, given_words, lay_out
 
 
 VOCAB_FILES_NAMES = {"tokenizer_file": "tokenizer.json", "char_vocab_file": "char_vocab.json"}
 
 # the boundary words and the unknown word, by how words are spelled: in bytes, by dictionary
 SPECIAL_WORDS = {"bytes": (BOS, EOS, UNK), "dictionary": ("<bos>", "<eos>", "<oov>")}
-
-
-class ElmoBatchEncoding(BatchEncoding):
-    """A `BatchEncoding` whose `tokens()` are the words as they were given, known to the vocabulary or not."""
-
-    words: Sequence[Sequence[str]] = ()
-
-    def tokens(self, batch_index: int = 0) -> list[str]:
-        """List the words of one sentence, boundaries and padding included."""
-        return list(self.words[batch_index])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "words": self.words}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.words = state["words"]
 
 
 class ElmoTokenizer(PreTrainedTokenizerFast):
@@ -225,6 +210,10 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         examples, is_batched = read_examples(text, text_pair, is_split_into_words)
         if return_char_ids is None:
             return_char_ids = "char_ids" in self.model_input_names
+        if is_split_into_words and not return_overflowing_tokens:
+            laid = self._lay_words(examples, is_batched, return_char_ids, return_tensors, kwargs)
+            if laid is not None:
+                return laid
         encoded = super(ElmoTokenizer, self._view(is_split_into_words))._encode_plus(
             # an empty batch goes through as one empty text, which is then left out
             [for_rust(example) for example in examples] or [""],
@@ -239,7 +228,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if not examples:
             data, encodings = {key: np.zeros((0, 0), dtype=np.int64) if return_tensors else [] for key in data}, []
         sources = data.get("overflow_to_sample_mapping", range(len(examples)))
-        read = _given_words if is_split_into_words else _cut_words
+        read = given_words if is_split_into_words else cut_words
         words = [read(encoding, examples[source]) for encoding, source in zip(encodings, sources, strict=True)]
         if is_split_into_words and "offset_mapping" in data:
             data["offset_mapping"] = [
@@ -252,6 +241,45 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         batch = ElmoBatchEncoding(from_numpy(data, return_tensors), encodings, tensor_type=return_tensors)
         pad_token = self.pad_token
         batch.words = [[pad_token if word is None else word for word in row] for row in words]
+        return batch
+
+    def _lay_words(
+        self,
+        examples: list[Example],
+        is_batched: bool,
+        return_char_ids: bool,
+        return_tensors: str | TensorType | None,
+        options: dict[str, Any],
+    ) -> ElmoBatchEncoding | None:
+        """Do without Rust where it is known what it finds, and until it is asked for it; else return `None`."""
+        frame = frame_of(self.backend_tokenizer, options)
+        if (
+            frame is None
+            or any(len(example) > 1 for example in examples)
+            or "token_type_ids" in self.model_input_names
+        ):
+            return None
+        rows = [[*frame[0], *words, *frame[1]] for (words,) in examples]
+        lengths = {len(row) for row in rows}
+        is_padded = options.get("padding_strategy") == PaddingStrategy.LONGEST
+        if not rows or max(lengths) > self.model_max_length or not (is_padded or len(lengths) == 1):
+            return None
+        distinct, index, mask = lay_out(rows, left=(options.get("padding_side") or self.padding_side) == "left")
+        data = {key: table[index] for key, table in self._tables(distinct, return_char_ids).items()}
+        wanted = options.get("return_attention_mask")
+        if wanted or (wanted is None and "attention_mask" in self.model_input_names):
+            data = {"input_ids": data.pop("input_ids"), "attention_mask": mask.astype(np.int64), **data}
+        if return_tensors is None:
+            data = {key: value.tolist() if is_batched else value[0].tolist() for key, value in data.items()}
+        batch = ElmoBatchEncoding(from_numpy(data, return_tensors), tensor_type=return_tensors, n_sequences=1)
+        view, begin, end = self._view(True), len(frame[0]), len(frame[1])
+
+        def encodings() -> Any:
+            given = [for_rust((row[begin : len(row) - end],)) for row in rows]
+            return super(ElmoTokenizer, view)._encode_plus(given, is_split_into_words=True, **options).encodings
+
+        batch.make_encodings = encodings
+        batch.words = np.array([self.pad_token, *distinct], dtype=object)[index].tolist()
         return batch
 
     def _view(self, is_split_into_words: bool) -> "ElmoTokenizer":
@@ -277,11 +305,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         numbers: dict[str | None, int] = {None: 0}
         rows = [[numbers.setdefault(word, len(numbers)) for word in row] for row in words]
         distinct = [word for word in numbers if word is not None]
-        tables = {"input_ids": np.array([self.pad_token_id or 0, *self._word_ids(distinct)], dtype=np.int64)}
-        if return_char_ids:
-            spelled = self._spelling.words_to_char_ids(distinct, self.max_characters_per_token)
-            # [n + 1, C]
-            tables["char_ids"] = np.concatenate([np.zeros_like(spelled, shape=(1, spelled.shape[1])), spelled])
+        tables = self._tables(distinct, return_char_ids)
         if return_tensors is None:
             return {key: [table[row].tolist() for row in rows] for key, table in tables.items()}
         # [B, T], an array of arrays where sentences have several lengths
@@ -290,6 +314,14 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             return {key: stack([table[row] for row in index]) for key, table in tables.items()}
         # [B, T], [B, T, C]
         return {key: table[index] for key, table in tables.items()}
+
+    def _tables(self, words: Sequence[str], return_char_ids: bool) -> dict[str, np.ndarray]:
+        """Find the ids `[n + 1]` and characters `[n + 1, C]` of `n` words; the first row is that of padding."""
+        tables = {"input_ids": np.array([self.pad_token_id or 0, *self._word_ids(words)], dtype=np.int64)}
+        if return_char_ids:
+            spelled = self._spelling.words_to_char_ids(words, self.max_characters_per_token)
+            tables["char_ids"] = np.concatenate([np.zeros_like(spelled, shape=(1, spelled.shape[1])), spelled])
+        return tables
 
     def _word_ids(self, words: Iterable[str]) -> Iterator[int]:
         unknown, find = self.unk_token_id, self.backend_tokenizer.token_to_id
@@ -462,24 +494,6 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         view._tokenizer = with_model(backend, words)
         view.init_kwargs = {**self.init_kwargs, "char_vocab": self.char_numbers}
         return super(ElmoTokenizer, view).train_new_from_iterator(text_iterator, vocab_size, *args, **kwargs)
-
-
-def _given_words(encoding: Encoding, example: tuple[Any, ...]) -> list[str | None]:
-    """List the words of a sentence that came as words; `None` is padding."""
-    places = zip(encoding.word_ids, encoding.sequence_ids, encoding.tokens, encoding.attention_mask, strict=True)
-    return [
-        example[sequence][word] if sequence is not None else token if real else None
-        for word, sequence, token, real in places
-    ]
-
-
-def _cut_words(encoding: Encoding, example: tuple[Any, ...]) -> list[str | None]:
-    """List the words of a raw text, as it spells them; `None` is padding."""
-    places = zip(encoding.offsets, encoding.sequence_ids, encoding.tokens, encoding.attention_mask, strict=True)
-    return [
-        example[sequence][start:end] if sequence is not None else token if real else None
-        for (start, end), sequence, token, real in places
-    ]
 
 
 __all__ = ["ElmoBatchEncoding", "ElmoTokenizer"]

@@ -253,7 +253,7 @@ def test_memory_does_not_grow_in_200_steps_of_changing_shapes(head: str, freeze:
 @pytest.mark.filterwarnings("ignore")  # the compiler's, about what it does not compile
 def test_trains_compiled(tmp_path: Path) -> None:
     plain = make_trainer(tmp_path, "linear", max_steps=3)
-    # without a C++ compiler; the loops over the words are compiled anew for many a batch, which takes a minute
+    # without the compiler's own code, which takes a minute and changes no graph
     compiled = make_trainer(tmp_path, "linear", max_steps=3, torch_compile=True, torch_compile_backend="aot_eager")
 
     plain.train()
