@@ -121,14 +121,14 @@ def readable(
     """Return `projections.weights()` if the compiled code can do all of a layer, and the environment wants it."""
     tensors = below, *state, weights.recurrent, weights.output
     dtype = torch.bfloat16 if widens(below) else torch.float32
-    if (os.environ.get("ELMO_HF_RECURRENCE") or "native") != "native" or isinstance(load(), NotCompiledError):
-        return None
     if is_trained(*tensors) or torch.is_autocast_enabled(below.device.type) or not fits(*tensors, dtype=dtype):
         return None
     plain = projections.weights()
     if plain is None or is_trained(*plain[0], plain[1]) or not fits(*plain[0], dtype=dtype):
         return None
-    return plain
+    wanted = (os.environ.get("ELMO_HF_RECURRENCE") or "native") == "native"
+    # last, because it compiles
+    return plain if wanted and not isinstance(load(), NotCompiledError) else None
 
 
 def recurrence(
