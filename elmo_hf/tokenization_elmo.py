@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
-from transformers.tokenization_utils_base import BatchEncoding
+from transformers.tokenization_utils_base import BatchEncoding, TruncationStrategy
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 from transformers.utils.generic import PaddingStrategy, TensorType, to_numpy, to_py_obj
 
@@ -252,34 +252,35 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         options: dict[str, Any],
     ) -> ElmoBatchEncoding | None:
         """Do without Rust where it is known what it finds, and until it is asked for it; else return `None`."""
-        frame = frame_of(self.backend_tokenizer, options)
-        if (
-            frame is None
-            or any(len(example) > 1 for example in examples)
-            or "token_type_ids" in self.model_input_names
-        ):
+        frame, side = frame_of(self.backend_tokenizer, options), options.get("padding_side")
+        if frame is None or "token_type_ids" in self.model_input_names or max(map(len, examples), default=2) > 1:
             return None
         rows = [[*frame[0], *words, *frame[1]] for (words,) in examples]
-        lengths = {len(row) for row in rows}
-        is_padded = options.get("padding_strategy") == PaddingStrategy.LONGEST
-        if not rows or max(lengths) > self.model_max_length or not (is_padded or len(lengths) == 1):
+        padding = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
+        is_even = padding == PaddingStrategy.LONGEST or len({len(row) for row in rows}) == 1
+        if max(map(len, rows)) > self.model_max_length or not (is_even or return_tensors is None):
             return None
-        distinct, index, mask = lay_out(rows, left=(options.get("padding_side") or self.padding_side) == "left")
-        data = {key: table[index] for key, table in self._tables(distinct, return_char_ids).items()}
+        view, begin, end = self._view(True), len(frame[0]), len(frame[1])
+        # not on first use, because what is set on this tokenizer may change until then
+        view.set_truncation_and_padding(padding, TruncationStrategy.DO_NOT_TRUNCATE, 0, 0, None, side)
+        backend, marks = view.backend_tokenizer, options.get("add_special_tokens", True)
+        distinct, index, cut = lay_out(rows, padded=is_even, left=(side or self.padding_side) == "left")
+        tables = self._tables(distinct, return_char_ids)
         wanted = options.get("return_attention_mask")
         if wanted or (wanted is None and "attention_mask" in self.model_input_names):
-            data = {"input_ids": data.pop("input_ids"), "attention_mask": mask.astype(np.int64), **data}
+            mask = np.arange(len(distinct) + 1).clip(max=1)
+            tables = {"input_ids": tables.pop("input_ids"), "attention_mask": mask, **tables}
         if return_tensors is None:
-            data = {key: value.tolist() if is_batched else value[0].tolist() for key, value in data.items()}
+            data: dict[str, Any] = {key: [table[row].tolist() for row in cut] for key, table in tables.items()}
+            data = data if is_batched else {key: value[0] for key, value in data.items()}
+        else:
+            data = {key: table[index] for key, table in tables.items()}
         batch = ElmoBatchEncoding(from_numpy(data, return_tensors), tensor_type=return_tensors, n_sequences=1)
-        view, begin, end = self._view(True), len(frame[0]), len(frame[1])
-
-        def encodings() -> Any:
-            given = [for_rust((row[begin : len(row) - end],)) for row in rows]
-            return super(ElmoTokenizer, view)._encode_plus(given, is_split_into_words=True, **options).encodings
-
-        batch.make_encodings = encodings
-        batch.words = np.array([self.pad_token, *distinct], dtype=object)[index].tolist()
+        names = np.array([self.pad_token, *distinct], dtype=object)
+        batch.words = [names[row].tolist() for row in cut]
+        batch.make_encodings = lambda: backend.encode_batch(
+            [for_rust((row[begin : len(row) - end],)) for row in rows], is_pretokenized=True, add_special_tokens=marks
+        )
         return batch
 
     def _view(self, is_split_into_words: bool) -> "ElmoTokenizer":

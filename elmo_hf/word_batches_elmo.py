@@ -53,13 +53,16 @@ class ElmoBatchEncoding(BatchEncoding):
 
     @property
     def _encodings(self) -> Sequence[Encoding] | None:
-        if self.make_encodings is not None:
-            self._encodings = self.make_encodings()
+        # read once, because another thread may have made them since
+        make = self.make_encodings
+        if make is not None:
+            self._encodings = make()
         return self.made_encodings
 
     @_encodings.setter
     def _encodings(self, encodings: Sequence[Encoding] | None) -> None:
-        self.make_encodings, self.made_encodings = None, encodings
+        self.made_encodings = encodings
+        self.make_encodings = None
 
     @property
     def is_fast(self) -> bool:
@@ -104,26 +107,31 @@ def frame_of(backend: Tokenizer, options: dict[str, Any]) -> tuple[list[str], li
     return frame if place == 1 else None
 
 
-def lay_out(rows: Sequence[Sequence[str]], *, left: bool) -> tuple[list[str], np.ndarray, np.ndarray]:
+def lay_out(
+    rows: Sequence[Sequence[str]], *, padded: bool, left: bool
+) -> tuple[list[str], np.ndarray, Sequence[np.ndarray]]:
     """Number the distinct words of a batch, and lay them out.
 
     Args:
         rows: The words of `B` sentences.
+        padded: Whether sentences get padding, or have one length.
         left: Whether padding comes before the words.
 
     Returns:
-        The distinct words; for each place its word's number among them, from 1, `[B, T]`, 0 at padding; and whether it
-        has a word, `[B, T]`.
+        The distinct words; for each place its word's number among them, from 1, `[B, T]`, 0 at padding; and the same
+        by sentence, `[T]` each, of its words alone if it gets no padding.
     """
     words = list(chain.from_iterable(rows))
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words), start=1)}
     # [B, 1]
     lengths = np.array([[len(row)] for row in rows])
     places = np.arange(lengths.max())
-    mask = places >= len(places) - lengths if left else places < lengths
+    mask = places >= len(places) - lengths if padded and left else places < lengths
     index = np.zeros(mask.shape, dtype=np.int64)
     index[mask] = np.fromiter(map(numbers.__getitem__, words), dtype=np.int64, count=len(words))
-    return list(numbers), index, mask
+    if padded:
+        return list(numbers), index, list(index)
+    return list(numbers), index, [row[: len(sentence)] for row, sentence in zip(index, rows, strict=True)]
 
 
 def given_words(encoding: Encoding, example: tuple[Any, ...]) -> list[str | None]:

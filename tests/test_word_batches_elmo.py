@@ -127,6 +127,30 @@ def test_too_long_a_sentence_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(tokenizer(["a", "b", "c"], is_split_into_words=True)["input_ids"]) == 5
 
 
+def test_sentences_of_several_lengths_need_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenization_elmo, "for_rust", None)
+
+    batch = ElmoTokenizer(padding_side="left")([["a"], ["b", "c"]], is_split_into_words=True)
+
+    assert [len(ids) for ids in batch["char_ids"]] == [3, 4]
+    assert batch["attention_mask"] == [[1, 1, 1], [1, 1, 1, 1]]
+    assert batch.tokens(0) == ["<S>", "a", "</S>"]
+
+
+def test_a_wrong_side_is_an_error_at_once() -> None:
+    with pytest.raises(ValueError, match="center"):
+        ElmoTokenizer()([["a"], ["b", "c"]], is_split_into_words=True, padding=True, padding_side="center")
+
+
+def test_encodings_are_those_of_the_tokenizer_at_the_time() -> None:
+    tokenizer = ElmoTokenizer(["cat"])
+    batch = tokenizer([["cat", "x"], ["cat"]], is_split_into_words=True, padding=True)
+    tokenizer.pad_token, tokenizer.padding_side = "cat", "left"
+    tokenizer.backend_tokenizer.post_processor = ByteLevel()
+
+    assert batch[1].tokens == ["<S>", "cat", "</S>", "<PAD>"]
+
+
 def test_encodings_are_of_what_was_given_even_if_it_changed_since() -> None:
     sentences = [["The", "cat"], ["sat"]]
     batch = ElmoTokenizer()(sentences, is_split_into_words=True, padding=True)
