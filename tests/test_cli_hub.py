@@ -115,7 +115,8 @@ def test_wrong_usage(bilm_model: Path, capsys: Captured) -> None:
 def test_the_page_does_what_it_says(
     hub: Hub, bilm_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    shutil.copytree(bilm_model, tmp_path / "my-elmo")
+    for name in ("my-elmo", "my-ner"):
+        shutil.copytree(bilm_model, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     commands = [shlex.split(line) for block in blocks for line in block.replace("\\\n", " ").splitlines()]

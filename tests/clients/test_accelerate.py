@@ -30,9 +30,15 @@ def test_vectors_are_the_same(device_map: str | dict[str, str], tokenizer: ElmoT
 
     if device_map is ON_DISK:
         assert {str(part.device) for part in placed.parameters()} == {"cpu", "meta"}
-    for one, other in zip(expected.hidden_states, found.hidden_states, strict=True):
-        assert torch.equal(one.cpu(), other.cpu())
-    assert torch.equal(expected.last_hidden_state.cpu(), found.last_hidden_state.cpu())
+    # where modules bring their weights when they are called, torch multiplies the inputs, and rounds otherwise
+    atol = 1e-6 if device_map is ON_DISK else 0
+    both = zip(
+        (*expected.hidden_states, expected.last_hidden_state),
+        (*found.hidden_states, found.last_hidden_state),
+        strict=True,
+    )
+    for one, other in both:
+        torch.testing.assert_close(one.cpu(), other.cpu(), atol=atol, rtol=0)
 
 
 @pytest.mark.skipif(
@@ -55,4 +61,4 @@ def test_a_tagger_on_disk_gives_the_same(head: str, tokenizer: ElmoTokenizer, tm
         expected, found = (model(**batch).logits for model in (plain, placed))
 
     assert {str(part.device) for part in placed.parameters()} == {"meta"}
-    assert torch.equal(expected, found.cpu())
+    torch.testing.assert_close(expected, found.cpu(), atol=1e-6, rtol=1e-6)
