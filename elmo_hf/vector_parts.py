@@ -76,7 +76,10 @@ def working_in(folder: Path, about: dict[str, str], *, resume: bool) -> Iterator
         # of a run that was stopped while it made the folder, or took it away
         shutil.rmtree(folder)
     if folder.exists() and not resume:
-        raise ElmoError(f"{folder} is of an interrupted run: resume it, or delete that folder.")
+        raise ElmoError(
+            f"{folder} is of a run that was interrupted, or is not done yet: resume it, or delete that folder, once "
+            "no run writes there."
+        )
     with naming_errors(job):
         folder.mkdir(exist_ok=True)
         if not job.exists():

@@ -233,7 +233,8 @@ def main() -> None:
             base=options.model,
             data=options.dataset or Path(options.train).name,
             scores=scores,
-            command=["python", *sys.argv],
+            # a card is for others: no folders of this machine before the script
+            command=["python", Path(sys.argv[0]).name, *sys.argv[1:]],
             report=report,
         )
 

@@ -291,7 +291,9 @@ def test_a_resumed_run_makes_the_same_file(
         with pytest.raises(KeyboardInterrupt):
             embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
     assert [path.name for path in cut.iterdir()] == [f".{name}.parts"]
-    with pytest.raises(ElmoError, match=rf"\.{name}\.parts is of an interrupted run: resume it, or delete"):
+    with pytest.raises(
+        ElmoError, match=rf"\.{name}\.parts is of a run that was interrupted, or is not done yet: resume it, or delete"
+    ):
         embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
 
     embed_corpus(loaded[0].name_or_path, CORPUS, cut / name, resume=True)
