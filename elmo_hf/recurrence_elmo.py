@@ -60,9 +60,13 @@ class InputProjections(NamedTuple):
     def shares(self, below: torch.Tensor) -> torch.Tensor:
         """Compute the shares of all words, `[2, n, 4 * C]`, from what the layer below says of them, `[2, n, D]`."""
         inputs = torch.stack([project(rows) for project, rows in zip(self.modules, below, strict=True)])
-        cell_width = inputs.shape[2] // 4
-        inputs[:, :, cell_width : 2 * cell_width] += self.forget_bias
-        return inputs
+        return self.forgetting_less(inputs)
+
+    def forgetting_less(self, gates: torch.Tensor) -> torch.Tensor:
+        """Add the forget bias to the gates `[..., 4 * C]`, in place."""
+        cell_width = gates.shape[-1] // 4
+        gates[..., cell_width : 2 * cell_width] += self.forget_bias
+        return gates
 
     def weights(self) -> tuple[list[torch.Tensor], torch.Tensor] | None:
         """Return the weights of both directions, and the biases `[2, 4 * C]` in float32.
@@ -79,10 +83,7 @@ class InputProjections(NamedTuple):
             weights.append(module.weight)
             biases.append(module.bias)
         # in half precision the sum would be rounded
-        bias = torch.stack(biases).float()
-        cell_width = bias.shape[1] // 4
-        bias[:, cell_width : 2 * cell_width] += self.forget_bias
-        return weights, bias
+        return weights, self.forgetting_less(torch.stack(biases).float())
 
 
 def read_words(
