@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -313,11 +314,15 @@ def running_hub() -> Iterator[Hub]:
 
 @contextmanager
 def hub_for_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """Run a Hub, at which the libraries of this process are pointed."""
+    """Run a Hub, point the libraries of this process at it, and give them an empty cache.
+
+    A cache that an earlier test has filled would answer what this Hub refuses.
+    """
     from huggingface_hub import constants, hf_api
     from huggingface_hub.utils import close_session
 
-    with running_hub() as server:
+    with running_hub() as server, tempfile.TemporaryDirectory() as cache:
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)
         # what huggingface_hub read from the environment when it was imported
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
