@@ -14,11 +14,16 @@ assert importlib.util.find_spec("h5py") is None, "the environment should only ha
 assert "site-packages" in elmo_hf.__file__, elmo_hf.__file__
 
 # what a module of a tool's classes says where the tool is missing
-TOOLS = {"elmo_hf.spacy_component": "elmo_hf[spacy]", "elmo_hf.vectorizer": "elmo_hf[sklearn]"}
+TOOLS = {
+    "elmo_hf.integrations.spacy_component": "elmo_hf[spacy]",
+    "elmo_hf.integrations.vectorizer": "elmo_hf[sklearn]",
+}
 # torch brings it along, or does not
-TRITON = {"elmo_hf.kernels_elmo": "Triton is not installed"}
+TRITON = {"elmo_hf.model.kernels_elmo": "Triton is not installed"}
 
 for module in pkgutil.walk_packages(elmo_hf.__path__, "elmo_hf."):
+    if module.name.endswith("__main__"):
+        continue
     try:
         importlib.import_module(module.name)
     except ImportError as error:

@@ -22,9 +22,10 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoModel, graphs_elmo
-from elmo_hf.packing_elmo import pack_words
-from elmo_hf.recurrence_elmo import LstmWeights, recurrence, reference_recurrence
+from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoModel
+from elmo_hf.model import graphs_elmo
+from elmo_hf.model.packing_elmo import pack_words
+from elmo_hf.model.recurrence_elmo import LstmWeights, recurrence, reference_recurrence
 
 
 # width of the cells and of the projection

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.batching import StreamBatches
-from elmo_hf.corpus import Corpus, read_vocabulary
+from elmo_hf.data.corpus import Corpus, read_vocabulary
+from elmo_hf.training.batching import StreamBatches
 
 
 def main() -> None:

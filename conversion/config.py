@@ -9,7 +9,7 @@ from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
 
-from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from .readers.base import ConversionError, OriginalCheckpoint, SelectionError, printable
 from .readers.many_langs import MARKS

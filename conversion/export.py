@@ -16,9 +16,9 @@ from torch import Tensor
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from elmo_hf import ElmoConfig, ElmoTokenizer
-from elmo_hf.backend_elmo import PAD
+from elmo_hf.embedding.formats import PatientFile
 from elmo_hf.inspection import one_line, read_config, read_json
-from elmo_hf.vector_files import PatientFile
+from elmo_hf.model.backend_elmo import PAD
 
 from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS
 from .folders import new_folder, refuse_existing

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from .readers.base import ConversionError, OriginalCheckpoint
 from .readers.tensorflow_checkpoint import SOFTMAX, has_softmax

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from elmo_hf.embedding import load
+from elmo_hf.embedding.vectors import load
 
 from .numpy_bilm import NumpyBilm
 from .readers import bilm_hdf5

@@ -11,10 +11,10 @@ from transformers import (
 )
 
 from .bundled import ELMO_TINY_EN
-from .configuration_elmo import ElmoConfig
 from .errors import ElmoError
 from .int8 import ElmoInt8Config
-from .modeling_elmo import (
+from .model.configuration_elmo import ElmoConfig
+from .model.modeling_elmo import (
     ElmoForMaskedLM,
     ElmoForPreTraining,
     ElmoForSequenceClassification,
@@ -22,7 +22,7 @@ from .modeling_elmo import (
     ElmoModel,
     ElmoPreTrainedModel,
 )
-from .tokenization_elmo import ElmoTokenizer
+from .model.tokenization_elmo import ElmoTokenizer
 
 
 __version__ = "0.1.0"

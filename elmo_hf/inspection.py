@@ -8,8 +8,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from .configuration_elmo import ElmoConfig
 from .errors import ElmoError
+from .model.configuration_elmo import ElmoConfig
 
 
 LAYER = "biLSTM layer"

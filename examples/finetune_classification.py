@@ -34,10 +34,10 @@ from transformers import (
 from transformers.utils.logging import set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
+from elmo_hf.data.labelled import LabelledText, load_labelled, read_labelled
 from elmo_hf.files import naming_errors
-from elmo_hf.finetuning import load_task_model, predict, train, write_card
-from elmo_hf.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of
-from elmo_hf.labelled import LabelledText, load_labelled, read_labelled
+from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of
 
 
 # as Transformers calls the problems, and the metric by which the best epoch is chosen

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 # the rest is imported in functions, after the arguments are checked: torch and Transformers take seconds
 if TYPE_CHECKING:
     from elmo_hf import ElmoForPreTraining, ElmoTokenizer
-    from elmo_hf.batching import Example, StreamBatches
-    from elmo_hf.pretraining import LanguageModelTrainer
+    from elmo_hf.training.batching import Example, StreamBatches
+    from elmo_hf.training.pretraining import LanguageModelTrainer
 
 SCHEDULES = ("constant", "constant_with_warmup", "cosine", "inverse_sqrt", "linear", "polynomial")
 # the model that comes with the package
@@ -230,8 +230,8 @@ def say(message: str) -> None:
 def make_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTokenizer]":
     """Load the model to go on from, with another vocabulary if one is given, or initialise one for the vocabulary."""
     from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-    from elmo_hf.corpus import read_vocabulary
-    from elmo_hf.vocabulary import change_vocabulary
+    from elmo_hf.data.corpus import read_vocabulary
+    from elmo_hf.training.vocabulary import change_vocabulary
 
     if options.model is not None:
         model, tokenizer = load_model(options)
@@ -321,8 +321,8 @@ def make_training_data(
     Returns:
         The sentences, or streams; and the predictions of an epoch, which are counted of streams without `--steps`.
     """
-    from elmo_hf.batching import StreamBatches, words_of
-    from elmo_hf.corpus import SHUFFLE_BUFFER, Corpus, read_sentences
+    from elmo_hf.data.corpus import SHUFFLE_BUFFER, Corpus, read_sentences
+    from elmo_hf.training.batching import StreamBatches, words_of
 
     if options.batching == "sentences":
         # the trainer holds them all, to sort them by length
@@ -350,8 +350,8 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
     from transformers import ProgressCallback, TrainingArguments
     from transformers.integrations import is_tensorboard_available
 
-    from elmo_hf.corpus import read_sentences
-    from elmo_hf.pretraining import LanguageModelTrainer, ReadableLog
+    from elmo_hf.data.corpus import read_sentences
+    from elmo_hf.training.pretraining import LanguageModelTrainer, ReadableLog
 
     model, tokenizer = make_model(options)
     train, predictions = make_training_data(options, tokenizer)
@@ -410,7 +410,7 @@ def train(options: argparse.Namespace) -> None:
     import torch
     from transformers import set_seed
 
-    from elmo_hf.checkpoints import last_checkpoint
+    from elmo_hf.training.checkpoints import last_checkpoint
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)

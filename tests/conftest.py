@@ -32,15 +32,15 @@ def seed() -> None:
 @pytest.fixture
 def interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Triton's interpreter, which runs its kernels on a CPU."""
-    from elmo_hf.triton_elmo import kernels_missing
+    from elmo_hf.model.triton_elmo import kernels_missing
 
     pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     # a kernel is for the interpreter from when it is made
-    monkeypatch.delitem(sys.modules, "elmo_hf.kernels_elmo", raising=False)
+    monkeypatch.delitem(sys.modules, "elmo_hf.model.kernels_elmo", raising=False)
     kernels_missing.cache_clear()
     yield
-    sys.modules.pop("elmo_hf.kernels_elmo", None)
+    sys.modules.pop("elmo_hf.model.kernels_elmo", None)
     kernels_missing.cache_clear()
 
 
@@ -90,7 +90,7 @@ def allennlp_model(allennlp_fixture: Path, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="session")
 def bilm_original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny original. Not to be written to."""
-    from original_formats import write_bilm_hdf5
+    from support.original_formats import write_bilm_hdf5
 
     folder = tmp_path_factory.mktemp("bilm") / "original"
     # without projection, rounding is not amplified from word to word

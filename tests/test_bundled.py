@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipelin
 
 from elmo_hf import ELMO_TINY_EN, ElmoForMaskedLM, ElmoModel
 from elmo_hf.bundled import model_folder
-from elmo_hf.perplexity import load_language_model, score
+from elmo_hf.training.perplexity import load_language_model, score
 
 
 def test_it_is_small_and_stored_in_half_precision() -> None:

@@ -8,7 +8,7 @@ import pytest
 from elmo_hf import ElmoConfig, ElmoError
 from elmo_hf.inspection import describe, describe_layers, one_line, read_config, read_json, readable_size
 from elmo_hf_conversion import convert
-from original_formats import write_training_folder
+from support.original_formats import write_training_folder
 
 
 @pytest.mark.parametrize(

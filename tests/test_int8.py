@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import batch, tiny_model
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
 
 from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoInt8Config, ElmoModel
+from support.tiny_models import batch, tiny_model
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from clients.annotated import ANNOTATED, NAMES
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
+from clients.annotated import ANNOTATED, NAMES
 from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoTokenizer
 
 

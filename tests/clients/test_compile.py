@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tiny_models import batch, tensors, tiny_model
 
 from elmo_hf import ElmoForMaskedLM, ElmoForTokenClassification, ElmoModel
+from support.tiny_models import batch, tensors, tiny_model
 
 
 # of the compiler, about what it does not compile

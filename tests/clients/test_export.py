@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from tiny_models import batch, tensors, tiny_model
 
 from elmo_hf import ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel
+from support.tiny_models import batch, tensors, tiny_model
 
 
 # of the exporter, about itself

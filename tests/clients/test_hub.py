@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from clients.training import make_examples, make_model, make_tokenizer, make_trainer
-from hub_server import WRITER, Hub, hub_for_this_process
 from huggingface_hub import ModelCard
 from transformers import AutoModelForTokenClassification, AutoTokenizer, DataCollatorForTokenClassification
 
 import elmo_hf
-from elmo_hf.finetuning import OwnCardTrainer, train, write_card
-from elmo_hf.finetuning_options import add_options, parse_options
-from elmo_hf.sharing import push
+from clients.training import make_examples, make_model, make_tokenizer, make_trainer
+from elmo_hf.hub.sharing import push
+from elmo_hf.training.finetuning import OwnCardTrainer, train, write_card
+from elmo_hf.training.finetuning_options import add_options, parse_options
+from support.hub_server import WRITER, Hub, hub_for_this_process
 
 
 # huggingface_hub says to its library of connections what that has another name for

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from clients.annotated import ANNOTATED, NAMES
 from transformers import AutoModelForTokenClassification
 
+from clients.annotated import ANNOTATED, NAMES
 from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoTokenizer
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from clients.annotated import ANNOTATED, Annotated
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
+from clients.annotated import ANNOTATED, Annotated
 from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from clients.annotated import ANNOTATED
 from transformers import AutoModel, AutoTokenizer, pipeline
 
+from clients.annotated import ANNOTATED
 from elmo_hf import ELMO_TINY_EN
 
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from elmo_hf.vectorizer import ElmoVectorizer
+from elmo_hf.integrations.vectorizer import ElmoVectorizer
 
 
 MONEY = ["The bank raised rates.", "The price fell.", "They sold shares.", "Profits rose."] * 3

@@ -13,8 +13,9 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from clients.training import HEADS, TAGGERS, losses, make_examples, make_model, make_tokenizer, make_trainer, weights
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+
+from clients.training import HEADS, TAGGERS, losses, make_examples, make_model, make_tokenizer, make_trainer, weights
 
 
 each_head = pytest.mark.parametrize("head", HEADS)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tiny_models import tiny_config
 from transformers import (
     DataCollatorForTokenClassification,
     DataCollatorWithPadding,
@@ -14,6 +13,7 @@ from transformers import (
 )
 
 from elmo_hf import ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from support.tiny_models import tiny_config
 
 
 NAMES = ["O", "B-PER", "I-PER"]

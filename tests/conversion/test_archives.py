@@ -13,7 +13,7 @@ from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.archives import extract_tar, extract_zip
 from elmo_hf_conversion.readers.base import InputFile
 from elmo_hf_conversion.readers.content import Kind
-from original_formats import VOCABULARY, write_bilm_hdf5
+from support.original_formats import VOCABULARY, write_bilm_hdf5
 
 
 def archive(folder: Path, members: dict[str | zipfile.ZipInfo, bytes]) -> InputFile:

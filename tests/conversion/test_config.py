@@ -14,8 +14,8 @@ import torch
 from elmo_hf import ElmoConfig
 from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.config import elmo_config, word_ids
-from many_langs_format import CHARACTERS, CONFIG_NAME, MARKS, WORDS, write_dictionary, write_many_langs
-from original_formats import (
+from support.many_langs_format import CHARACTERS, CONFIG_NAME, MARKS, WORDS, write_dictionary, write_many_langs
+from support.original_formats import (
     VOCABULARY,
     allennlp_elmo,
     read_bilm_hdf5,

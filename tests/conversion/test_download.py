@@ -17,7 +17,7 @@ import pytest
 from elmo_hf_conversion import ConversionError, convert
 from elmo_hf_conversion import download as download_module
 from elmo_hf_conversion.download import cache_folder, download, shown_url
-from original_formats import write_bilm_hdf5
+from support.original_formats import write_bilm_hdf5
 
 
 CONTENT = bytes(range(1, 256)) * 400

@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 from elmo_hf import ElmoError, ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel
 from elmo_hf_conversion import ConversionError, convert, export
 from elmo_hf_conversion.numpy_bilm import NumpyBilm
-from original_formats import (
+from support.original_formats import (
     VOCABULARY,
     allennlp_elmo,
     read_bilm_hdf5,

@@ -11,8 +11,8 @@ import torch
 from elmo_hf_conversion import ConversionError, OriginalCheckpoint, read_original
 from elmo_hf_conversion.config import elmo_config
 from elmo_hf_conversion.mapping import bilm_rules, rules_of, to_original, to_state_dict
-from many_langs_format import write_many_langs
-from original_formats import (
+from support.many_langs_format import write_many_langs
+from support.original_formats import (
     VOCABULARY,
     allennlp_elmo,
     read_bilm_hdf5,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_hf_conversion.numpy_bilm import NumpyBilm, spell
-from original_formats import write_bilm_hdf5
+from support.original_formats import write_bilm_hdf5
 
 
 # TensorFlow computed in float32

@@ -11,8 +11,8 @@ import torch
 
 from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.sources import gather
-from many_langs_format import write_many_langs
-from original_formats import (
+from support.many_langs_format import write_many_langs
+from support.original_formats import (
     allennlp_elmo,
     read_bilm_hdf5,
     tensorflow_variables,

@@ -13,7 +13,7 @@ from transformers import AutoModel
 from elmo_hf_conversion import convert
 from elmo_hf_conversion.readers.base import ConversionError
 from elmo_hf_conversion.verify import LayerDifference, verify
-from original_formats import write_bilm_hdf5, write_training_folder
+from support.original_formats import write_bilm_hdf5, write_training_folder
 
 
 def write_both(folder: Path, **variant: Any) -> None:

@@ -21,8 +21,8 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTrainin
 
 from elmo_hf import ElmoForMaskedLM, ElmoForPreTraining, ElmoModel, ElmoTokenizer, __version__
 from elmo_hf_conversion import ConversionError, convert
-from many_langs_format import WORDS, write_many_langs
-from original_formats import (
+from support.many_langs_format import WORDS, write_many_langs
+from support.original_formats import (
     VOCABULARY,
     allennlp_elmo,
     write_allennlp_archive,

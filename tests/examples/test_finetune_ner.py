@@ -17,7 +17,7 @@ from transformers import AutoModelForTokenClassification, EvalPrediction, pipeli
 
 from elmo_hf import ElmoError, ElmoTokenizer
 from elmo_hf.bundled import ELMO_TINY_EN
-from elmo_hf.labelled import TaggedSentence, read_tagged
+from elmo_hf.data.labelled import TaggedSentence, read_tagged
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_ner.py"
@@ -297,7 +297,7 @@ def test_an_interruption_is_one_line(run: Run, script: ModuleType, monkeypatch: 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo_hf.finetuning_options.read_splits", interrupt)
+    monkeypatch.setattr("elmo_hf.training.finetuning_options.read_splits", interrupt)
     with pytest.raises(SystemExit, match=r"^finetune_ner\.py: interrupted: the same command with --resume goes on$"):
         runpy.run_path(str(SCRIPT), run_name="__main__")
 

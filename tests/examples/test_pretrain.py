@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.corpus import build_vocabulary, read_sentences, write_vocabulary
+from elmo_hf.data.corpus import build_vocabulary, read_sentences, write_vocabulary
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "pretrain.py"
@@ -355,7 +355,7 @@ def test_a_full_disk_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(SystemExit, match=r"^[^\n]*checkpoint-3 cannot be written \([^\n]*No space[^\n]*make room"):
         run("--vocab=vocab.txt", "--output=out", "--epochs=1")
     # in the end
-    monkeypatch.setattr("elmo_hf.pretraining.LanguageModelTrainer._save_checkpoint", lambda *_: None)
+    monkeypatch.setattr("elmo_hf.training.pretraining.LanguageModelTrainer._save_checkpoint", lambda *_: None)
     with pytest.raises(
         SystemExit, match=r"^[^\n]*No space left on device: 'out/config\.json': check [^\n]* in out\.$"
     ):

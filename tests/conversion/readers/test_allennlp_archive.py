@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from elmo_hf_conversion import ConversionError, read_original
-from original_formats import VOCABULARY, allennlp_elmo, write_allennlp_archive, write_bilm_hdf5
+from support.original_formats import VOCABULARY, allennlp_elmo, write_allennlp_archive, write_bilm_hdf5
 
 
 State = dict[str, torch.Tensor]

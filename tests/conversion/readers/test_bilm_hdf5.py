@@ -13,7 +13,7 @@ from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.readers.base import InputFile
 from elmo_hf_conversion.readers.bilm_hdf5 import content_of
 from elmo_hf_conversion.readers.content import Kind
-from original_formats import VOCABULARY, write_bilm_hdf5
+from support.original_formats import VOCABULARY, write_bilm_hdf5
 
 
 W_0 = "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/W_0"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import original_formats
+import support.original_formats as original_formats
 from elmo_hf_conversion.readers.crc32c import LANES, crc32c, masked_crc32c
 
 

@@ -16,7 +16,7 @@ from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.readers.base import InputFile
 from elmo_hf_conversion.readers.content import Kind
 from elmo_hf_conversion.readers.many_langs import RELEASED, read_dictionary, rows_of
-from many_langs_format import CHARACTERS, CONFIG_NAME, WORDS, write_dictionary, write_json, write_many_langs
+from support.many_langs_format import CHARACTERS, CONFIG_NAME, WORDS, write_dictionary, write_json, write_many_langs
 
 
 def dictionary(folder: Path, text: str | bytes) -> InputFile:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from elmo_hf_conversion import ConversionError, read_original
-from original_formats import write_bilm_hdf5
+from support.original_formats import write_bilm_hdf5
 
 
 def tensorflow_checkpoint(folder: Path) -> None:

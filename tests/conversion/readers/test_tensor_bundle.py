@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from elmo_hf_conversion.readers.base import ConversionError
 from elmo_hf_conversion.readers.tensor_bundle import Entry, has_magic, problem_of, read_array, read_index
-from original_formats import write_tensorflow_checkpoint
+from support.original_formats import write_tensorflow_checkpoint
 
 
 VARIABLES = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from elmo_hf_conversion import ConversionError, read_original
-from original_formats import (
+from support.original_formats import (
     VOCABULARY,
     read_bilm_hdf5,
     tensorflow_variables,

@@ -15,7 +15,7 @@ import torch
 from elmo_hf_conversion import ConversionError, convert, read_original
 from elmo_hf_conversion.config import elmo_config
 from elmo_hf_conversion.mapping import rules_of, to_original, to_state_dict
-from original_formats import (
+from support.original_formats import (
     VOCABULARY,
     hub_variables,
     read_bilm_hdf5,

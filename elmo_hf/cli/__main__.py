@@ -1,0 +1,8 @@
+"""Run the command: `python -m elmo_hf.cli`."""
+
+import sys
+
+from .main import main
+
+
+sys.exit(main())

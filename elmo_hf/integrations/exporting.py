@@ -1,0 +1,186 @@
+"""A model -> an ONNX file, for programs without PyTorch."""
+
+import importlib.util
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import AutoModel, PreTrainedModel
+
+from elmo_hf import __version__
+from elmo_hf.embedding.vectors import load
+from elmo_hf.errors import ElmoError
+from elmo_hf.files import check_new_file, naming_errors, new_file
+from elmo_hf.inspection import one_line, read_config
+from elmo_hf.model.modeling_elmo import (
+    ElmoForMaskedLM,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoPreTrainedModel,
+)
+
+
+PACKAGES = ("onnx", "onnxscript")
+
+# a protobuf holds no more than 2 GiB
+MOST_BYTES = 2**31 - 2**24
+
+# heads without loops of their own
+HEADS = (None, "linear", "mean", "max")
+
+# what a folder is exported as, if it was saved as that; anything else gives vectors
+CLASSES = {cls.__name__: cls for cls in (ElmoForMaskedLM, ElmoForSequenceClassification, ElmoForTokenClassification)}
+
+
+class _Flat(nn.Module):
+    """A model whose result is a tuple of tensors."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def run(self, inputs: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        """Name the tensors of the result; of the layers each has a name of its own."""
+        wanted = {"output_hidden_states": isinstance(self.model, ElmoModel), "return_dict": True}
+        named: dict[str, torch.Tensor] = {}
+        for name, value in self.model(**inputs, **wanted).items():
+            if isinstance(value, torch.Tensor):
+                named[name] = value
+            elif name == "hidden_states":
+                named |= {f"{name}.{number}": layer for number, layer in enumerate(value)}
+        return named
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """Compute as the model does; arguments as of `ElmoModel`."""
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "char_ids": char_ids}
+        return tuple(self.run(inputs).values())
+
+
+def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Path:
+    """Write a model as ONNX, for any number of sentences and words.
+
+    Inputs of the file are what the tokenizer gives, in int64: `attention_mask`, `char_ids` of a model that reads
+    characters, `input_ids` of one that reads words or finds sentences. Its outputs are `last_hidden_state`, the mix,
+    and the layers `hidden_states.0` to `hidden_states.L`; or the `logits` of a head. Metadata of the file says
+    which `model` it is of, and how many `max_characters` a word has.
+
+    Args:
+        model: A model; or a model folder, which gives the logits of the head that it was saved with, if it has one,
+            else vectors.
+        path: The file to make; it must not exist.
+
+    Returns:
+        `path`.
+
+    Raises:
+        ElmoError: If onnx or onnxscript is missing, the model cannot be exported, or the file cannot be written.
+    """
+    path = Path(path)
+    _check_packages()
+    check_new_file(path)
+    loaded = model if isinstance(model, PreTrainedModel) else _load(Path(model))
+    _check_model(loaded)
+    training = loaded.training
+    try:
+        # without dropout
+        program = _export(_Flat(loaded.eval()))
+    finally:
+        loaded.train(training)
+    width = loaded.config.max_characters_per_token if loaded.config.char_embedding_dim else 0
+    program.model.producer_name, program.model.producer_version = "elmo_hf", __version__
+    program.model.metadata_props.update(
+        {"model": str(loaded.name_or_path), "class": type(loaded).__name__, "max_characters": str(width)}
+    )
+    with new_file(path) as made, naming_errors(path):
+        program.save(made, external_data=False)
+    return path
+
+
+def _load(folder: Path) -> PreTrainedModel:
+    architectures = read_config(folder).architectures or [""]
+    model, _ = load(folder, CLASSES.get(architectures[0], AutoModel))
+    return model.float()
+
+
+def _check_packages() -> None:
+    if any(importlib.util.find_spec(name) is None for name in PACKAGES):
+        raise ElmoError('ONNX needs the packages onnx and onnxscript: run pip install "elmo_hf[onnx]".')
+    if not hasattr(torch.compiler, "is_exporting"):
+        raise ElmoError(
+            f"torch {torch.__version__} cannot export the loop over the words: upgrade it to 2.9 or later."
+        )
+
+
+def _check_model(model: PreTrainedModel) -> None:
+    name = type(model).__name__
+    if getattr(model, "heads", None) and model.config.head not in HEADS:
+        raise ElmoError(
+            f"The head {model.config.head!r} of this {name} has no ONNX form: export its biLM, `model.elmo`, and run "
+            "the head on its layers."
+        )
+    dtypes = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
+    if dtypes != {torch.float32}:
+        raise ElmoError(f"This {name} is in {model.dtype}: load it with dtype=torch.float32 to export it.")
+    size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
+    if size > MOST_BYTES:
+        raise ElmoError(
+            f"This {name} takes {size:,} bytes and an ONNX file holds {MOST_BYTES:,}: export `model.elmo`."
+        )
+
+
+def _export(flat: _Flat) -> torch.onnx.ONNXProgram:
+    """Trace the model on two sentences of three and of two words."""
+    config = flat.model.config
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=flat.model.device)
+    inputs = {"attention_mask": mask}
+    if config.word_embedding_dim or isinstance(flat.model, ElmoForSequenceClassification):
+        # one sentence a row
+        inputs["input_ids"] = mask * torch.tensor([config.bos_token_id or 1, config.unk_token_id or 1, 1]).to(mask)
+    if config.char_embedding_dim:
+        inputs["char_ids"] = mask[:, :, None].repeat(1, 1, config.max_characters_per_token)
+    with torch.no_grad(), _silence():
+        outputs = list(flat.run(inputs))
+        try:
+            program = torch.onnx.export(
+                flat,
+                kwargs=inputs,
+                dynamo=True,
+                dynamic_shapes={name: {0: "batch", 1: "words"} for name in inputs},
+                output_names=outputs,
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            raise ElmoError(
+                f"torch {torch.__version__} cannot export this model ({one_line(error)}): upgrade torch, onnx and "
+                "onnxscript."
+            ) from error
+    if program is None:
+        raise ElmoError(f"torch {torch.__version__} made no ONNX of this model: upgrade it.")
+    return program
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Hold back what the exporter says about itself, and about torchvision, which nothing here needs."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+__all__ = ["export_onnx"]

@@ -1,0 +1,121 @@
+"""ELMo in scikit-learn: a transformer that makes vectors of texts, for pipelines."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo_hf.embedding.vectors import Sentence, Vectors
+from elmo_hf.errors import ElmoError
+
+from .named_model import NamedModel
+
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+except ImportError as error:
+    raise ImportError("elmo_hf.vectorizer needs scikit-learn: pip install 'elmo_hf[sklearn]'") from error
+
+POOLS = ("mean", "max")
+
+
+class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    """Make one vector of each text: the mean or maximum of its words' vectors.
+
+    Nothing is learned in `fit`, which only looks at the model; `transform` does without it. The model is loaded when
+    the first vectors are computed, and left out by `pickle`, which keeps its name: each copy loads it again.
+
+    Args:
+        model: A model folder, or `elmo-tiny-en`, which comes with the package.
+        layers: `"mix"`, `"top"` or the number of a layer, as in `elmo_hf.embedding.embed`; `"all"` puts the vectors of
+            all layers side by side.
+        pool: `"mean"` or `"max"`, over the words without the boundaries. A text without words gives zeros.
+        batch_size: Texts computed at once.
+        device: Where to compute, as torch calls it.
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "elmo-tiny-en",
+        *,
+        layers: str | int = "mix",
+        pool: str = "mean",
+        batch_size: int = 32,
+        device: str = "cpu",
+    ) -> None:
+        self.model = model
+        self.layers = layers
+        self.pool = pool
+        self.batch_size = batch_size
+        self.device = device
+
+    def fit(self, texts: Iterable[Sentence], y: object = None) -> "ElmoVectorizer":  # noqa: ARG002 - scikit-learn's
+        """Check the parameters; the texts are not read.
+
+        Raises:
+            ElmoError: If there is no such model, layer or pooling.
+        """
+        self._named_model()
+        return self
+
+    def transform(self, texts: Iterable[Sentence]) -> Vectors:
+        """Compute the vector of each text.
+
+        Args:
+            texts: Each a text, for the tokenizer to split, or a list of words.
+
+        Returns:
+            `[texts, H]` in float32, or `[texts, (L + 1) * H]` with `layers="all"`.
+
+        Raises:
+            ElmoError: If there is no such model, layer or pooling, or a text is neither.
+        """
+        named = self._named_model()
+        # ndarray.max has no maximum of nothing
+        reduce = np.mean if self.pool == "mean" else np.max
+        nothing = np.zeros(named.width, np.float32)
+        rows = [reduce(words, axis=0) if len(words) else nothing for words in named.embed(_checked(texts))]
+        return np.stack(rows) if rows else np.zeros((0, named.width), np.float32)
+
+    @property
+    def _n_features_out(self) -> int:
+        """What scikit-learn's `get_feature_names_out` counts."""
+        return self._named_model().width
+
+    def _named_model(self) -> NamedModel:
+        """Find the model that the parameters name now, loaded or not."""
+        if self.pool not in POOLS:
+            raise ElmoError(f"There is no pool {self.pool!r}: choose {' or '.join(POOLS)}.")
+        wanted = (str(self.model), self.layers, self.batch_size, self.device)
+        known, named = self.__dict__.get("_known", (None, None))
+        if known != wanted:
+            named = NamedModel(self.model, device=self.device, layers=self.layers, batch_size=self.batch_size)
+            self._known = wanted, named
+        return named
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def _checked(texts: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Refuse what would be read as something else, such as the one cell of a table's row as a word."""
+    if isinstance(texts, str):
+        raise ElmoError("`texts` is one text: put it in a list.")
+    for number, text in enumerate(texts):
+        words = [text] if isinstance(text, str) else text
+        if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+            raise ElmoError(f"Text {number} is {text!r:.80}: give a text or a list of words, such as one column.")
+        yield text
+
+
+__all__ = ["ElmoVectorizer"]

@@ -1,0 +1,360 @@
+"""Batches for the language model: whole sentences of like length, or the original's continuous streams.
+
+Shape notation: `B` sentences or streams, `T` words, `S` characters of a word.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, Sampler, get_worker_info
+from transformers import PreTrainedTokenizerBase
+
+from elmo_hf.errors import ElmoError
+
+
+# the words of a sentence, a text of words apart by white space, or a row of a data set with one of these
+Example: TypeAlias = Mapping[str, Any] | Sequence[str] | str
+Batch: TypeAlias = dict[str, torch.Tensor]
+
+# what the loss passes over
+NOTHING = -100
+
+# words whose spelling is kept from batch to batch: the usual size of a vocabulary, some 50 MB
+KEPT_WORDS = 1 << 18
+
+# the original unrolls its recurrence over so many words (bilm-tf, bin/train_elmo.py)
+UNROLL_STEPS = 20
+
+
+def words_of(example: Example) -> list[str]:
+    """Find the words of an example: those under `words`, or those of `text`, which white space parts; none of `None`.
+
+    Raises:
+        ElmoError: If it has neither.
+    """
+    if isinstance(example, Mapping):
+        name = next((name for name in ("words", "text") if name in example), None)
+        if name is None:
+            raise ElmoError(f"An example has {', '.join(map(repr, example))}: name a column `words`, or `text`.")
+        example = example[name]
+    if example is None:
+        return []
+    return example.split() if isinstance(example, str) else list(example)
+
+
+def boundaries(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
+    """Name the words that begin and end a sentence.
+
+    Raises:
+        ElmoError: If the tokenizer lacks one.
+    """
+    begin, end = tokenizer.bos_token, tokenizer.eos_token
+    if not (isinstance(begin, str) and isinstance(end, str)):
+        raise ElmoError("The tokenizer has no bos_token or no eos_token: a language model needs both.")
+    return begin, end
+
+
+class SentenceCollator:
+    """Make a batch of whole sentences, each from `<S>` to `</S>`.
+
+    A sentence that is too long is cut, and every piece is a row of the batch. A piece begins with the word that ended
+    the one before, so that each word of the sentence is still predicted once in either direction, and no boundary
+    stands where the sentence has none.
+
+    Args:
+        tokenizer: The tokenizer of the model.
+        max_words: Words of a row at most, boundaries not counted.
+
+    Raises:
+        ElmoError: If `max_words` is not positive, or the tokenizer has no boundary words.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_words: int = 400) -> None:
+        if max_words < 1:
+            raise ElmoError(f"max_words is {max_words}: give 1 or more.")
+        self.lexicon = _Lexicon(tokenizer)
+        self.max_words = max_words
+
+    def __call__(self, examples: Iterable[Example]) -> Batch:
+        """Make a batch of sentences.
+
+        Args:
+            examples: Rows with `words`, a list, or `text`, which is cut at white space; or the words themselves.
+
+        Returns:
+            `input_ids` `[B, T]`; `attention_mask` `[B, T]`; `char_ids` `[B, T, S]`, if the tokenizer spells; `labels`
+            `[B, 2, T]`: at each word the id of the next one, which the forward direction predicts, and of the previous
+            one, for the backward direction; -100 where there is none. Padding is on the right.
+
+        Raises:
+            ElmoError: If a row has neither `words` nor `text`, or a word is no text.
+        """
+        rows = [piece for example in examples for piece in self._pieces(words_of(example))]
+        numbers = self.lexicon.number(rows)
+        batch = self.lexicon.look_up(numbers)
+        # [B, T - 1]: the words that have one before them
+        follows, words = torch.from_numpy(numbers[:, 1:] != 0), batch["input_ids"]
+        labels = words.new_full((len(rows), 2, words.shape[1]), NOTHING)
+        labels[:, 0, :-1] = words[:, 1:].where(follows, NOTHING)
+        labels[:, 1, 1:] = words[:, :-1].where(follows, NOTHING)
+        return {**batch, "attention_mask": torch.from_numpy(numbers != 0).long(), "labels": labels}
+
+    def _pieces(self, words: list[str]) -> Iterator[list[str]]:
+        framed = [self.lexicon.bos, *words, self.lexicon.eos]
+        step = self.max_words + 1
+        return (framed[start : start + step + 1] for start in range(0, len(framed) - 1, step))
+
+
+class BucketedSentences(Sampler[list[int]]):
+    """Batches of sentences of like length, in another order every epoch.
+
+    It is the `batch_sampler` of a torch DataLoader, with `SentenceCollator` as its `collate_fn`. Seed and epoch
+    determine the batches; every epoch has as many.
+
+    Args:
+        lengths: Words of each sentence; those of none are left out.
+        words_per_batch: Words of a batch at most, padding and both boundaries of each sentence included. A sentence
+            that is longer is a batch of its own.
+        seed: Of the order.
+        processes: Among which the batches will be shared: their number is a multiple of it, so that no process waits
+            for another in vain.
+
+    Raises:
+        ElmoError: If `words_per_batch` is not positive, no sentence has words, or there are fewer sentences than
+            processes.
+    """
+
+    def __init__(self, lengths: Sequence[int], *, words_per_batch: int, seed: int = 0, processes: int = 1) -> None:
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        if words_per_batch < 1:
+            raise ElmoError(f"words_per_batch is {words_per_batch}: give 1 or more.")
+        if not self.lengths.any():
+            raise ElmoError("No sentence has words: check the text.")
+        self.seed = seed
+        self.epoch = 0
+        # the longest first, so that the first sentence of a batch tells how many it has room for
+        longest_first = -np.sort(-self.lengths[self.lengths > 0])
+        # starts of batches among the sentences, and their end
+        self.bounds = [0]
+        while self.bounds[-1] < len(longest_first):
+            room = words_per_batch // (int(longest_first[self.bounds[-1]]) + 2)
+            self.bounds.append(min(self.bounds[-1] + max(1, room), len(longest_first)))
+        while len(self) % processes:
+            # halve the batch of most sentences
+            sizes = np.diff(self.bounds)
+            place = int(sizes.argmax())
+            if sizes[place] < 2:
+                raise ElmoError(
+                    f"{len(longest_first)} sentences cannot be shared by {processes} processes: use fewer."
+                )
+            self.bounds.insert(place + 1, self.bounds[place] + int(sizes[place]) // 2)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of the next iteration; Trainer and Accelerate call this."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def __iter__(self) -> Iterator[list[int]]:
+        choose = np.random.default_rng([self.seed, self.epoch])
+        sentences = choose.permutation(self.lengths.nonzero()[0])
+        # sentences of one length stay shuffled
+        sentences = sentences[np.argsort(-self.lengths[sentences], kind="stable")]
+        for batch in choose.permutation(len(self)):
+            yield sentences[self.bounds[batch] : self.bounds[batch + 1]].tolist()
+
+
+class StreamBatches(IterableDataset[Batch]):
+    """The batches of bilm-tf: continuous streams of text, cut in windows.
+
+    A batch has the same streams in each window, and a stream goes on in the next batch where it stopped: pass the
+    model's state on. A stream takes the next sentence when it has read one to its end, and no sentence is in two
+    streams. The forward direction reads `<S> w1 .. wn` of a sentence and predicts `w1 .. wn </S>`; the backward
+    direction reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Each window of the backward direction is stored from
+    its last step to its first, as `ElmoModel` takes it.
+
+    It is the data set of a torch DataLoader with `batch_size=None`, and one worker at most.
+
+    Args:
+        sentences: Words of sentences, or rows of a data set as for `SentenceCollator`; those without words are passed
+            over. They are read once an epoch, and told of the epoch if they have `set_epoch`.
+        tokenizer: The tokenizer of the model.
+        batch_size: `B`, the streams.
+        unroll_steps: `T`, the steps of a window.
+        drop_last: End as bilm-tf does, at the first window that a stream cannot fill; by default, windows go on, with
+            padding, until every stream is at its end.
+
+    Raises:
+        ElmoError: If a size is not positive, `sentences` can be read only once, or the tokenizer has no boundary
+            words.
+    """
+
+    def __init__(
+        self,
+        sentences: Iterable[Example],
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        batch_size: int,
+        unroll_steps: int = UNROLL_STEPS,
+        drop_last: bool = False,
+    ) -> None:
+        if min(batch_size, unroll_steps) < 1:
+            raise ElmoError(f"batch_size is {batch_size}, unroll_steps {unroll_steps}: give 1 or more of each.")
+        if isinstance(sentences, Iterator):
+            raise ElmoError("The sentences can be read only once: give a list, a data set, or a Corpus.")
+        self.sentences = sentences
+        self.lexicon = _Lexicon(tokenizer)
+        self.batch_size = batch_size
+        self.unroll_steps = unroll_steps
+        self.drop_last = drop_last
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the sentences choose the order of the next epoch; Trainer and Accelerate call this."""
+        if hasattr(self.sentences, "set_epoch"):
+            self.sentences.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield windows in turn.
+
+        Yields:
+            `input_ids` `[B, 2, T]` and `char_ids` `[B, 2, T, S]`, if the tokenizer spells: what either direction
+            reads; `labels` `[B, 2, T]`: what it predicts there, -100 at padding; `attention_mask` `[B, T]`, for both
+            directions.
+
+        Raises:
+            ElmoError: If several workers of a DataLoader read.
+        """
+        worker = get_worker_info()
+        if worker is not None and worker.num_workers > 1:
+            raise ElmoError(
+                f"{worker.num_workers} workers cannot share continuous streams: set num_workers to 1 or 0."
+            )
+        # all streams draw from it
+        source = (words for words in map(words_of, self.sentences) if words)
+        streams = [self._steps(source) for _ in range(self.batch_size)]
+        while True:
+            windows = [list(islice(stream, self.unroll_steps)) for stream in streams]
+            taken = [len(window) for window in windows]
+            if not any(taken) or (self.drop_last and min(taken) < self.unroll_steps):
+                return
+            yield self._batch(windows)
+
+    def _steps(self, source: Iterator[list[str]]) -> Iterator[tuple[str, str, str, str]]:
+        """Yield what the forward direction reads and predicts at each step of one stream, then the backward one."""
+        for words in source:
+            framed = [self.lexicon.bos, *words, self.lexicon.eos]
+            yield from zip(framed, framed[1:], reversed(framed), framed[-2::-1], strict=False)
+
+    def _batch(self, windows: list[list[tuple[str, str, str, str]]]) -> Batch:
+        rows: list[Sequence[str]] = []
+        for window in windows:
+            read, predicted, read_back, predicted_back = zip(*window, strict=True) if window else ((), (), (), ())
+            rows += [read, read_back[::-1], predicted, predicted_back[::-1]]
+        # [B, 2 (inputs, targets), 2 (forward, backward), T]
+        numbers = self.lexicon.number(rows, self.unroll_steps).reshape(len(windows), 2, 2, self.unroll_steps)
+        batch = self.lexicon.look_up(numbers[:, 0])
+        words = torch.from_numpy(numbers[:, 0, 0] != 0)
+        labels = self.lexicon.word_ids(numbers[:, 1]).where(words[:, None], NOTHING)
+        return {**batch, "attention_mask": words.long(), "labels": labels}
+
+
+class _Numbers(dict[str, int]):
+    """Words in the order in which they came up, from 1; 0 is padding. `new` are those not looked up yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.new: list[str] = []
+
+    def __missing__(self, word: str) -> int:
+        self.new.append(word)
+        self[word] = number = len(self) + 1
+        return number
+
+
+class _Lexicon:
+    """The ids and characters of words, each word looked up once as a rule, because words come again and again."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.bos, self.eos = boundaries(tokenizer)
+        self.tokenizer = tokenizer
+        self._forget()
+
+    def _forget(self) -> None:
+        self.numbers = _Numbers()
+        # a row for each number, beside those that are not used yet
+        self.tables: dict[str, np.ndarray] = {}
+        # there are tables from the start, so that a batch may be of nothing
+        _ = self.numbers[self.bos], self.numbers[self.eos]
+        self._learn()
+
+    def number(self, rows: Sequence[Sequence[str]], length: int | None = None) -> np.ndarray:
+        """Number the words of rows, `[rows, T]` with 0 at padding; valid until the next call."""
+        if len(self.numbers) > KEPT_WORDS:
+            self._forget()
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        places = np.arange(lengths.max(initial=0) if length is None else length) < lengths[:, None]
+        numbers = np.zeros(places.shape, dtype=np.int64)
+        found = map(self.numbers.__getitem__, chain.from_iterable(rows))
+        numbers[places] = np.fromiter(found, dtype=np.int64, count=int(lengths.sum()))
+        if self.numbers.new:
+            try:
+                self._learn()
+            except BaseException:
+                # or the words would keep numbers that nothing belongs to
+                self._forget()
+                raise
+        return numbers
+
+    def _learn(self) -> None:
+        """Look up the words that have come up since the last time.
+
+        Raises:
+            ElmoError: If one is no text.
+        """
+        new = self.numbers.new
+        for word in new:
+            if not isinstance(word, str):
+                raise ElmoError(f"{word!r} is no word: give words as texts.")
+        end = len(self.numbers) + 1
+        encoded = self.tokenizer(
+            [new], is_split_into_words=True, add_special_tokens=False, return_tensors="np", verbose=False
+        )
+        for name in ("input_ids", "char_ids"):
+            # a tokenizer for a model that reads words alone does not spell
+            if name in encoded:
+                # [words, ...], the batch of one gone; the characters in int32, the smallest that is sent to any device
+                values = encoded[name][0].astype(np.int64 if name == "input_ids" else np.int32)
+                table = self.tables.get(name)
+                if table is None:
+                    padding = (self.tokenizer.pad_token_id or 0) if name == "input_ids" else 0
+                    table = np.full_like(values, padding, shape=(1, *values.shape[1:]))
+                if len(table) < end:
+                    grown = np.zeros_like(table, shape=(2 * end, *table.shape[1:]))
+                    grown[: len(table)] = table
+                    table = self.tables[name] = grown
+                table[end - len(new) : end] = values
+        self.numbers.new = []
+
+    def word_ids(self, numbers: np.ndarray) -> torch.Tensor:
+        """Look up the ids of words, of the shape of their numbers."""
+        return torch.from_numpy(self.tables["input_ids"][numbers])
+
+    def look_up(self, numbers: np.ndarray) -> Batch:
+        """Look up the ids and the characters of words, of the shape of their numbers; 0 at padding."""
+        return {name: torch.from_numpy(table[numbers]) for name, table in self.tables.items()}
+
+
+__all__ = [
+    "NOTHING",
+    "Batch",
+    "BucketedSentences",
+    "Example",
+    "SentenceCollator",
+    "StreamBatches",
+    "boundaries",
+    "words_of",
+]

@@ -1,0 +1,390 @@
+"""Fine-tuning: a model for the labels of data, the layers of a frozen biLM computed once, a model card with scores.
+
+Shape notation: `B` rows, `T` words with boundaries, `L` biLSTM layers, `H` width of a vector.
+"""
+
+import argparse
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from huggingface_hub import EvalResult, ModelCardData
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from tqdm import tqdm
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+    Trainer,
+)
+
+from elmo_hf.bundled import ELMO_TINY_EN, model_folder
+from elmo_hf.errors import ElmoError
+from elmo_hf.files import naming_errors
+from elmo_hf.hub.cards import KeepsCard
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.modeling_elmo import ElmoTaskModel
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+
+from .checkpoints import last_checkpoint
+from .finetuning_options import training_arguments
+
+
+# what a tokenizer returns for one sentence or pair, with its labels
+Row = Mapping[str, Any]
+Model = TypeVar("Model", bound=ElmoTaskModel)
+
+# what a training is, in its folder: a resumed one is to be the same
+JOB_FILE = "finetuning.json"
+JOB_OPTIONS = (
+    "model", "epochs", "batch_size", "accumulate", "learning_rate", "schedule", "warmup_steps", "weight_decay",
+    "mix_regularization", "dropout", "head_hidden_size", "bf16", "seed",
+)  # fmt: skip
+
+# the layers of all sentences that are held in memory without being asked for
+LAYERS_LIMIT = 4 * 2**30
+
+
+def load_task_model(
+    cls: type[Model], name: str, labels: Sequence[str] | None, *, default_head: str | None = None, **fields: Any
+) -> tuple[Model, ElmoTokenizer]:
+    """Load a language model with a new head for these labels, or a model of this task to go on with.
+
+    Args:
+        cls: `ElmoForTokenClassification` or `ElmoForSequenceClassification`.
+        name: A folder, a name on the Hub, or `elmo-tiny-en`.
+        labels: All labels of the data; `None` for regression.
+        default_head: The head of a language model that is given none.
+        **fields: Of the configuration; those that are `None` stay as they are.
+
+    Returns:
+        The model, with the labels in its configuration, and its tokenizer.
+
+    Raises:
+        ElmoError: If there is no such model, or it is one of this task with other labels or another head.
+    """
+    name = str(model_folder(name))
+    fields = {field: value for field, value in fields.items() if value is not None}
+    try:
+        config: Any = ElmoConfig.from_pretrained(name)
+        own = [config.id2label[number] for number in range(config.num_labels)]
+        if config.architectures == [cls.__name__]:
+            fits = config.problem_type == "regression" if labels is None else set(labels) <= set(own)
+            if not fits:
+                extra = "numbers" if labels is None else ", ".join(sorted(set(labels) - set(own)))
+                raise ElmoError(
+                    f"{name} has the labels {', '.join(own)}, and the data {extra}: begin from the language model."
+                )
+            head = config.head or next(iter(cls.heads))
+            if fields.get("head", head) != head:
+                raise ElmoError(f"{name} has the head {head}: leave it, or begin from the language model.")
+            labels = own
+        elif default_head is not None:
+            fields.setdefault("head", default_head)
+        names = dict(enumerate(labels)) if labels else {0: "score"}
+        fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
+        return cls.from_pretrained(name, **fields), ElmoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
+        given = ", ".join(
+            f"{field} {value}" for field, value in fields.items() if not field.endswith(("2label", "2id"))
+        )
+        reason = " ".join(str(error).split())[:300]
+        if isinstance(error, RuntimeError):
+            raise ElmoError(
+                f"The weights in {name} do not fit {given}: leave these as they are ({reason})."
+            ) from error
+        raise ElmoError(f"{name} cannot be loaded: {reason}") from error
+
+
+def layers_size(config: PreTrainedConfig, rows: Sequence[Row]) -> int:
+    """Compute how many bytes `compute_layers` returns."""
+    words = sum(len(row["input_ids"]) for row in rows)
+    return 2 * words * (config.num_hidden_layers + 1) * config.hidden_size
+
+
+def layers_pay(model: ElmoTaskModel, *rows: Sequence[Row]) -> bool:
+    """Tell whether the layers of a frozen biLM are the same in every epoch, and small enough to be held in memory."""
+    return model.config.freeze_bilm and sum(layers_size(model.config, part) for part in rows) <= LAYERS_LIMIT
+
+
+@torch.no_grad()
+def compute_layers(
+    model: ElmoTaskModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Sequence[Row],
+    *,
+    batch_size: int = 32,
+    device: torch.device | None = None,
+) -> list[dict[str, Any]]:
+    """Run the biLM once for all epochs of a training that leaves it as it is.
+
+    Args:
+        model: The model that is going to be trained; it is run without dropout.
+        tokenizer: Its tokenizer, which pads.
+        rows: What the tokenizer returned for each sentence or pair.
+        batch_size: Sentences of a batch; those of like length are put together.
+        device: Where to bring the model first; by default it stays where it is.
+
+    Returns:
+        The rows without `char_ids`, and with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`.
+
+    Raises:
+        ElmoError: If the biLM is to be trained.
+    """
+    if not model.config.freeze_bilm:
+        raise ElmoError("The layers of a biLM that is trained change: freeze it, or do without layers computed once.")
+    training = model.training
+    torch.nn.Module.to(model.eval(), device)
+    done: list[dict[str, Any]] = [{} for _ in rows]
+    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]["input_ids"]))
+    for start in tqdm(range(0, len(rows), batch_size), desc="layers of the biLM", unit="batch"):
+        numbers = order[start : start + batch_size]
+        inputs = [{name: rows[number][name] for name in tokenizer.model_input_names} for number in numbers]
+        batch = tokenizer.pad(inputs, return_tensors="pt").to(model.device)
+        outputs = model(**batch, output_hidden_states=True)
+        # [B, T, L + 1, H]
+        layers = torch.stack(outputs.hidden_states, dim=2).half()
+        for number, row, words in zip(numbers, layers, batch["attention_mask"].bool(), strict=True):
+            kept = {name: value for name, value in rows[number].items() if name != "char_ids"}
+            done[number] = {**kept, "bilm_layers": row[words].cpu()}
+    model.train(training)
+    return done
+
+
+class LayersCollator:
+    """Pads the `bilm_layers` of rows, if they have any, to `[B, T, L + 1, H]`; another collator does the rest.
+
+    Args:
+        collator: What pads the rest, such as `DataCollatorForTokenClassification`.
+    """
+
+    def __init__(self, collator: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
+        self.collator = collator
+
+    def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Make a batch of rows."""
+        batch = self.collator([{name: row[name] for name in row if name != "bilm_layers"} for row in rows])
+        if "bilm_layers" in rows[0]:
+            words = torch.cat([row["bilm_layers"] for row in rows])
+            layers = words.new_zeros(*batch["input_ids"].shape, *words.shape[1:])
+            layers[batch["attention_mask"].bool()] = words
+            batch["bilm_layers"] = layers
+        return batch
+
+
+def train(
+    options: argparse.Namespace,
+    model: ElmoTaskModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: dict[str, Any],
+    collator: Callable[[list[dict[str, Any]]], dict[str, Any]],
+    best: str,
+    **more: Any,
+) -> tuple[Trainer, dict[str, Any]]:
+    """Train as the options say, and save the model.
+
+    Args:
+        options: As `parse_options` gives them.
+        model: With the labels of the data.
+        tokenizer: Its tokenizer.
+        rows: By split, what the tokenizer returned for each sentence or pair, with `labels`.
+        collator: Makes a batch of rows.
+        best: The metric by which the best epoch is chosen.
+        **more: Other arguments of `Trainer`.
+
+    Returns:
+        The trainer, whose `push_to_hub` sends the card of `write_card` if there is one, and the rows as the model
+        reads them: with the layers of a frozen biLM.
+    """
+    arguments = training_arguments(options, best, evaluate="dev" in rows)
+    checkpoint = None
+    if "train" in rows:
+        checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
+    once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
+    if once:
+        rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
+    trainer = OwnCardTrainer(
+        model,
+        arguments,
+        data_collator=LayersCollator(collator),
+        train_dataset=rows.get("train"),
+        eval_dataset=rows.get("dev"),
+        processing_class=tokenizer,
+        callbacks=[Patience(options.patience)] if options.patience and "train" in rows else [],
+        **more,
+    )
+    if "train" in rows:
+        with naming_errors(options.output):
+            result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+            trainer.save_model()
+            trainer.save_metrics("train", result.metrics)
+    return trainer, rows
+
+
+class OwnCardTrainer(KeepsCard, Trainer):
+    """A Trainer that leaves the card of `write_card` alone."""
+
+
+class Patience(EarlyStoppingCallback):
+    """Ends a training that gets no better, but not before the first success: that of names may take epochs."""
+
+    def check_metric_value(self, args: Any, state: Any, control: Any, metric_value: float) -> None:
+        """Count evaluations without a better value, after the first one above 0."""
+        if metric_value > 0:
+            super().check_metric_value(args, state, control, metric_value)
+
+
+def begin(options: argparse.Namespace, model: ElmoTaskModel, rows: Sequence[Row], *, main: bool) -> Path | None:
+    """Make the folder of a training, or find the checkpoint from which it goes on.
+
+    Args:
+        options: As `parse_options` gives them.
+        model: As it is at the beginning.
+        rows: To train on.
+        main: Whether this process, of several, is the one that writes.
+
+    Raises:
+        ElmoError: If the folder is of another training or of something else, or cannot be made.
+    """
+    folder: Path = options.output
+    job_file = folder / JOB_FILE
+    job = {name: str(getattr(options, name)) for name in JOB_OPTIONS}
+    job |= {
+        name: str(getattr(model.config, name)) for name in ("head", "mix_at", "freeze_bilm", "num_labels", "id2label")
+    }
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps([row["input_ids"], row["labels"]]).encode())
+    job["data"] = digest.hexdigest()[:16]
+    checkpoint = last_checkpoint(folder) if options.resume else None
+    if checkpoint is None:
+        left = sorted(path.name for path in folder.glob("checkpoint-*")) if not options.resume else []
+        if left:
+            raise ElmoError(f"{folder} has checkpoints of a training: go on by --resume, or choose another folder.")
+        if folder.exists() and any(folder.iterdir()) and not job_file.exists():
+            raise ElmoError(f"{folder} holds something else than a training: choose another folder.")
+        if main:
+            with naming_errors(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")
+        return None
+    try:
+        known = json.loads(job_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ElmoError(f"{job_file} is missing or damaged: choose another folder.") from error
+    different = [
+        f"{name}: {known.get(name)} then, {value} now" for name, value in job.items() if known.get(name) != value
+    ]
+    if different:
+        raise ElmoError(
+            f"{folder} is of another training ({'; '.join(different)}): resume that, or choose another folder."
+        )
+    return checkpoint
+
+
+def predict(trainer: Trainer, rows: Any, split: str) -> tuple[Any, dict[str, float]]:
+    """Predict the labels of a split; show and save its metrics.
+
+    Args:
+        trainer: As `train` returns it.
+        rows: Of the split.
+        split: `dev` or `test`.
+
+    Returns:
+        What `Trainer.predict` gives, in the order of the rows, and the values of the metrics.
+    """
+    # or predictions would come back in the order of the rows' length
+    trainer.args.train_sampling_strategy = "random"
+    output = trainer.predict(rows, metric_key_prefix=split)
+    metrics = output.metrics or {}
+    if trainer.is_world_process_zero():
+        trainer.log_metrics(split, metrics)
+    trainer.save_metrics(split, metrics)
+    return output, {name.removeprefix(f"{split}_"): value for name, value in metrics.items()}
+
+
+def write_card(
+    folder: str | Path,
+    model: ElmoTaskModel,
+    *,
+    task: str,
+    base: str,
+    data: str,
+    scores: Mapping[str, Mapping[str, float]],
+    command: Sequence[str],
+    report: str = "",
+) -> None:
+    """Write the model card, README.md, of a fine-tuned model, with figures that the Hub shows.
+
+    Args:
+        folder: The model's.
+        model: The model, whose layer weights the card shows.
+        task: As the Hub calls it, such as `token-classification`.
+        base: The model that it was made from.
+        data: What the data is called.
+        scores: For each split, such as `test`, metrics and their values.
+        command: The words of the command line that made it.
+        report: A table of more figures, as it is to be shown.
+
+    Raises:
+        ElmoError: If the file cannot be written.
+    """
+    folder = Path(folder)
+    results = [
+        EvalResult(
+            task_type=task,
+            dataset_type=data,
+            dataset_name=data,
+            dataset_split=split,
+            metric_type=metric,
+            metric_value=round(value, 4),
+            metric_name=f"{metric} ({split})",
+        )
+        for split, figures in scores.items()
+        for metric, value in figures.items()
+    ]
+    head = ModelCardData(
+        model_name=folder.resolve().name,
+        library_name="transformers",
+        pipeline_tag=task,
+        tags=["elmo"],
+        # the Hub takes names of its own only
+        base_model=None if Path(base).exists() or base == ELMO_TINY_EN.name else base,
+        eval_results=results,
+    )
+    figures = "".join(
+        f"| {result.dataset_split} | {result.metric_type} | {result.metric_value} |\n" for result in results
+    )
+    weights = "".join(
+        f"| {place} | {' '.join(f'{share:.3f}' for share in mix['weights'])} | {mix['gamma']:.3f} |\n"
+        for place, mix in model.layer_weights().items()
+    )
+    table = f"```\n{report.strip(chr(10))}\n```\n\n" if report else ""
+    text = (
+        f"---\n{head.to_yaml()}\n---\n\n# {folder.resolve().name}\n\n"
+        f"ELMo ({Path(base).name if Path(base).exists() else base}) fine-tuned for {task} on {data}, with the head "
+        f"`{model.config.head or next(iter(model.heads))}`; the biLM "
+        f"{'was left as it is' if model.config.freeze_bilm else 'was trained, too'}.\n\n"
+        f"| split | metric | value |\n|---|---|---|\n{figures}\n{table}"
+        "What the task makes of the layers, from the token layer up:\n\n"
+        f"| mix at | shares | gamma |\n|---|---|---|\n{weights}\nMade by\n\n    {shlex.join(command)}\n"
+    )
+    with naming_errors(folder / "README.md"):
+        (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+__all__ = [
+    "LayersCollator",
+    "compute_layers",
+    "layers_pay",
+    "layers_size",
+    "load_task_model",
+    "predict",
+    "train",
+    "write_card",
+]

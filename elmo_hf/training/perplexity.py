@@ -1,0 +1,346 @@
+"""The perplexity of a language model: what each sentence costs in either direction, and what a text costs a word.
+
+The forward direction reads `<S> w1 .. wn` and predicts `w1 .. wn </S>`; the backward direction reads `</S> wn .. w1`
+and predicts `wn .. w1 <S>`: so many predictions as the sentence has words, and one. A word outside the vocabulary is
+predicted as `<UNK>`. The softmax is always over all words.
+
+Shape notation: `B` rows, `T` steps of a row, `N` words of some sentences with their boundaries.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo_hf.embedding.vectors import Sentence, load
+from elmo_hf.errors import ElmoError
+from elmo_hf.files import naming_errors, new_file
+from elmo_hf.inspection import read_config
+from elmo_hf.model.modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.outputs_elmo import LayerState
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+
+from .batching import NOTHING, boundaries
+from .vocabulary import check_vocabulary
+
+
+Places = NDArray[np.int64]
+State = tuple[LayerState, ...]
+
+WORDS_PER_BATCH = 2048
+# Batches are cut from this many sorted by length: enough to make them even, few enough to hold in memory.
+WINDOW_IN_BATCHES = 16
+# from what a direction reads to what it predicts, which it reads next
+STEPS = np.array([[1], [-1]])
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """What a sentence costs.
+
+    Attributes:
+        words: Of the sentence, without boundaries.
+        unknown_words: Those outside the vocabulary, which are predicted as `<UNK>`, and `<UNK>` itself.
+        predictions: Of each direction: all words and one boundary.
+        forward_nats: Minus the logarithm of the probability that the forward direction gives the words and `</S>`.
+        backward_nats: The same of the backward direction, and `<S>`.
+    """
+
+    words: int
+    unknown_words: int
+    predictions: int
+    forward_nats: float
+    backward_nats: float
+
+
+@dataclass
+class CorpusScore:
+    """What a text costs: the sum of what its sentences do, so that each prediction weighs the same.
+
+    The perplexities of nothing are NaN.
+
+    Attributes:
+        sentences: How many there were.
+        words: As of `SentenceScore`, in total, and so are the others.
+        unknown_words: See `words`.
+        predictions: See `words`.
+        forward_nats: See `words`.
+        backward_nats: See `words`.
+    """
+
+    sentences: int = 0
+    words: int = 0
+    unknown_words: int = 0
+    predictions: int = 0
+    forward_nats: float = 0.0
+    backward_nats: float = 0.0
+
+    def add(self, sentence: SentenceScore) -> None:
+        """Count a sentence in."""
+        self.sentences += 1
+        for name, value in asdict(sentence).items():
+            setattr(self, name, getattr(self, name) + value)
+
+    @property
+    def forward_perplexity(self) -> float:
+        """Of the forward direction."""
+        return _perplexity(self.forward_nats, self.predictions)
+
+    @property
+    def backward_perplexity(self) -> float:
+        """Of the backward direction."""
+        return _perplexity(self.backward_nats, self.predictions)
+
+    @property
+    def perplexity(self) -> float:
+        """Of both: of the mean of their losses, as bilm-tf reports it."""
+        return _perplexity(self.forward_nats + self.backward_nats, 2 * self.predictions)
+
+    @property
+    def unknown_rate(self) -> float:
+        """The share of the words that are outside the vocabulary."""
+        return self.unknown_words / max(1, self.words)
+
+
+def _perplexity(nats: float, predictions: int) -> float:
+    if not predictions:
+        return math.nan
+    try:
+        return math.exp(nats / predictions)
+    except OverflowError:
+        return math.inf
+
+
+def load_language_model(folder: str | Path) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
+    """Load a language model with its softmax and all other weights, and its tokenizer.
+
+    Args:
+        folder: A model folder, from a training or as `elmo-hf convert` makes it of a checkpoint that has a softmax.
+
+    Raises:
+        ElmoError: If it has no softmax, or no vocabulary that fits the softmax; or a part is missing or damaged.
+    """
+    read_config(Path(folder))
+    model, tokenizer = load(folder, ElmoForPreTraining)
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        raise ElmoError(
+            f"The tokenizer in {folder} has no vocabulary, so it is not known which words the softmax predicts: "
+            "convert the model again, with its vocabulary."
+        )
+    if not isinstance(tokenizer, ElmoTokenizer) or tokenizer.vocab_size != model.config.vocab_size:
+        raise ElmoError(
+            f"The vocabulary of the tokenizer in {folder} has {tokenizer.vocab_size:,} words and the softmax "
+            f"{model.config.vocab_size:,}, padding included: put the tokenizer there that the model was trained with."
+        )
+    return cast(ElmoForPreTraining, model), tokenizer
+
+
+def score(
+    model: ElmoForPreTraining,
+    tokenizer: ElmoTokenizer,
+    sentences: Iterable[Sentence],
+    *,
+    stateful: bool = False,
+    words_per_batch: int = WORDS_PER_BATCH,
+) -> Iterator[SentenceScore]:
+    """Compute what each sentence costs.
+
+    A score does not depend on how sentences are batched, nor, without `stateful`, on other sentences. The sentences
+    may come from a generator, and be of any length.
+
+    Args:
+        model: A language model in evaluation mode, on any device.
+        tokenizer: The tokenizer that belongs to it.
+        sentences: Each a text, for the tokenizer to split, or a list of words.
+        stateful: Read the sentences as one stream, as bilm-tf does: either direction goes on from sentence to sentence
+            in the order of the text, and begins the next one with the state in which it ended the last.
+        words_per_batch: Predictions that either direction makes at once, padding included; more take more memory.
+
+    Returns:
+        A score for each sentence, in the given order.
+
+    Raises:
+        ElmoError: If the tokenizer is not that of the model, or has no boundary words; or `words_per_batch` is not
+            positive.
+        TypeError: If `sentences` is one text.
+        ValueError: If the model is in training mode.
+    """
+    if isinstance(sentences, str):
+        raise TypeError("`sentences` is one text: put it in a list.")
+    if model.training:
+        raise ValueError("The model is in training mode, where losses are random: call `model.eval()` first.")
+    if words_per_batch < 1:
+        raise ElmoError(f"words_per_batch is {words_per_batch}: give 1 or more.")
+    # refused before a sentence is read
+    boundaries(tokenizer)
+    check_vocabulary(model, tokenizer)
+    split = (tokenizer.tokenize(item) if isinstance(item, str) else list(item) for item in sentences)
+    if stateful:
+        return _score_stream(model, tokenizer, split, words_per_batch)
+    return _score_apart(model, tokenizer, split, words_per_batch)
+
+
+def _score_stream(
+    model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentences: Iterable[list[str]], words_per_batch: int
+) -> Iterator[SentenceScore]:
+    state: State | None = None
+    for window in _windows(sentences, words_per_batch):
+        table = _Table(tokenizer, window)
+        reading = np.concatenate([table.reading(i) for i in range(len(window))], axis=1)
+        (losses,), state = _losses(model, table, [reading], words_per_batch, state)
+        starts = np.cumsum([0, *(len(words) + 1 for words in window)])
+        yield from (table.score(i, losses[:, starts[i] : starts[i + 1]]) for i in range(len(window)))
+
+
+def _score_apart(
+    model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentences: Iterable[list[str]], words_per_batch: int
+) -> Iterator[SentenceScore]:
+    for window in _windows(sentences, WINDOW_IN_BATCHES * words_per_batch):
+        table = _Table(tokenizer, window)
+        # the longest first: what does not fit into memory fails at once
+        order = sorted(range(len(window)), key=lambda i: len(window[i]), reverse=True)
+        scores: dict[int, SentenceScore] = {}
+        while order:
+            room = max(1, words_per_batch // (len(window[order[0]]) + 1))
+            batch, order = order[:room], order[room:]
+            losses, _ = _losses(model, table, [table.reading(i) for i in batch], words_per_batch)
+            scores.update({i: table.score(i, own) for i, own in zip(batch, losses, strict=True)})
+        yield from (scores[i] for i in range(len(window)))
+
+
+def _windows(sentences: Iterable[list[str]], predictions: int) -> Iterator[list[list[str]]]:
+    """Group sentences to so many predictions at most; a longer sentence is a group of its own."""
+    window: list[list[str]] = []
+    size = 0
+    for words in sentences:
+        if window and size + len(words) + 1 > predictions:
+            yield window
+            window, size = [], 0
+        window.append(words)
+        size += len(words) + 1
+    if window:
+        yield window
+
+
+class _Table:
+    """The ids of the words of some sentences, each with its boundaries; place 0 is padding.
+
+    Attributes:
+        columns: `input_ids` `[1 + N]`, and `char_ids` `[1 + N, S]` where the tokenizer spells.
+    """
+
+    def __init__(self, tokenizer: ElmoTokenizer, sentences: Sequence[Sequence[str]]) -> None:
+        self.lengths = [len(words) for words in sentences]
+        # where each sentence begins
+        self.starts = np.cumsum([1, *(length + 2 for length in self.lengths)])
+        begin, end = boundaries(tokenizer)
+        framed = [word for words in sentences for word in (begin, *words, end)]
+        encoded = tokenizer(
+            [framed], is_split_into_words=True, add_special_tokens=False, return_tensors="pt", verbose=False
+        )
+        self.columns = {
+            name: torch.nn.functional.pad(encoded[name][0], (0, 0) * (encoded[name].ndim - 2) + (1, 0))
+            for name in ("input_ids", "char_ids")
+            if name in encoded
+        }
+        ids = self.columns["input_ids"]
+        # a mask is behind the vocabulary
+        self.unknown = ((ids == tokenizer.unk_token_id) | (ids >= tokenizer.vocab_size)).numpy()
+
+    def reading(self, i: int) -> Places:
+        """List the places that either direction reads in turn, `[2, n + 1]`: `<S> w1 .. wn`, and `</S> wn .. w1`."""
+        first, last = self.starts[i], self.starts[i + 1] - 1
+        return np.stack([np.arange(first, last), np.arange(last, first, -1)])
+
+    def score(self, i: int, losses: NDArray[np.float64]) -> SentenceScore:
+        """Sum the losses `[2, n + 1]` of a sentence."""
+        forward, backward = losses.sum(axis=1).tolist()
+        unknown = int(self.unknown[self.starts[i] + 1 : self.starts[i + 1] - 1].sum())
+        return SentenceScore(self.lengths[i], unknown, self.lengths[i] + 1, forward, backward)
+
+
+@torch.inference_mode()
+def _losses(
+    model: ElmoForPreTraining, table: _Table, readings: list[Places], most_steps: int, state: State | None = None
+) -> tuple[list[NDArray[np.float64]], State | None]:
+    """Compute the loss of each prediction.
+
+    Args:
+        model: The language model.
+        table: The words.
+        readings: `B` times `[2, steps]`, the places that either direction reads, each in its own order.
+        most_steps: Steps of a row that are taken at once; the state goes on to the next ones.
+        state: The state to start from.
+
+    Returns:
+        `B` times the losses `[2, steps]`, in the order of reading, and the state at the end.
+    """
+    parts: list[list[NDArray[np.float64]]] = [[] for _ in readings]
+    for start in range(0, max(reading.shape[1] for reading in readings), most_steps):
+        pieces = [reading[:, start : start + most_steps] for reading in readings]
+        # [B, 2, T], both in the order of the text, as the model takes them
+        read = np.zeros((len(pieces), 2, max(piece.shape[1] for piece in pieces)), dtype=np.int64)
+        for row, piece in zip(read, pieces, strict=True):
+            row[0, : piece.shape[1]] = piece[0]
+            row[1, : piece.shape[1]] = piece[1, ::-1]
+        words = torch.from_numpy(read != 0)
+        predicted = torch.from_numpy(read + STEPS)
+        labels = table.columns["input_ids"][predicted.clamp(min=0)].where(words, NOTHING)
+        batch = {name: column[torch.from_numpy(read)] for name, column in table.columns.items()}
+        batch = {**batch, "attention_mask": words[:, 0].long(), "labels": labels}
+        output = model(**{name: part.to(model.device) for name, part in batch.items()}, state=state, use_cache=True)
+        state = output.state
+        # [B, 2, T]
+        losses = torch.stack([output.forward_losses, output.backward_losses], dim=1).double().cpu().numpy()
+        for part, row, piece in zip(parts, losses, pieces, strict=True):
+            own = row[:, : piece.shape[1]]
+            part.append(np.stack([own[0], own[1, ::-1]]))
+    return [np.concatenate(part, axis=1) for part in parts], state
+
+
+@contextmanager
+def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], SentenceScore, str, int], None]]:
+    """Write a file of scores, a JSON object a line.
+
+    The file appears under its name when the block ends, and not at all if the block fails.
+
+    Args:
+        path: The new file.
+
+    Yields:
+        What adds a sentence, given its words and its score, and the file and the line where it is.
+
+    Raises:
+        ElmoError: If the file exists, or cannot be written.
+    """
+    path = Path(path)
+    with new_file(path) as temporary:
+        with naming_errors(path):
+            file = temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+
+        def add(words: Sequence[str], sentence: SentenceScore, source: str, line: int) -> None:
+            entry = {"file": source, "line": line, "text": " ".join(words), **asdict(sentence)}
+            with naming_errors(path):
+                file.write(f"{json.dumps(entry, ensure_ascii=False)}\n")
+
+        try:
+            yield add
+        finally:
+            with naming_errors(path):
+                file.close()
+
+
+__all__ = [
+    "CorpusScore",
+    "SentenceScore",
+    "load_language_model",
+    "open_score_file",
+    "score",
+]

@@ -1,0 +1,231 @@
+"""`embedding.formats`: every format holds what it was given, and appears whole or not at all."""
+
+import gc
+import json
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from pyarrow import parquet
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from elmo_hf.embedding.formats import check_output, write_vectors
+from elmo_hf.embedding.parts import Part
+from elmo_hf.errors import ElmoError
+
+
+ABOUT = {"model": "my-elmo", "layers": "mix"}
+SUFFIXES = (".npz", ".hdf5", ".h5", ".safetensors", ".parquet", ".npy")
+TEXTS = ["a / b", "", "a / b", "c"]
+WORDS = [["a", "/ b"], [], ["a", "/ b"], ["c"]]
+
+
+def parts(*shape: int, dtype: torch.dtype = torch.float32, pooled: bool = False) -> list[Part]:
+    """Two parts of two sentences each."""
+    counts = [1] * 4 if pooled else [len(words) for words in WORDS]
+    vectors = torch.arange(sum(counts) * int(np.prod(shape))).reshape(-1, *shape).to(dtype)
+    first = sum(counts[:2])
+    return [
+        Part(TEXTS[:2], WORDS[:2], vectors[:first], pooled),
+        Part(TEXTS[2:], WORDS[2:], vectors[first:], pooled),
+    ]
+
+
+def read(path: Path) -> list[torch.Tensor]:
+    """Read the vectors of each sentence, without the code under test."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            return [torch.from_numpy(file[str(number)]) for number in range(len(file.files))]
+    if path.suffix in (".hdf5", ".h5"):
+        with h5py.File(path) as file:
+            return [torch.from_numpy(file[str(number)][...]) for number in range(len(file) - 1)]
+    if path.suffix == ".npy":
+        rows, offsets = np.load(path), np.load(path.with_suffix(".offsets.npy"))
+        return [torch.from_numpy(piece) for piece in np.split(rows, offsets[1:-1])]
+    if path.suffix == ".parquet":
+        return [torch.tensor(vectors) for vectors in parquet.read_table(path)["vectors"].to_pylist()]
+    tensors = load_file(path)
+    return [tensors[str(number)] for number in range(len(tensors))]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("shape", [(4,), (3, 4)], ids=["one layer", "layers"])
+@pytest.mark.parametrize("pooled", [False, True], ids=["words", "sentences"])
+def test_each_sentence_has_its_vectors(suffix: str, shape: tuple[int, ...], pooled: bool, tmp_path: Path) -> None:
+    given = parts(*shape, pooled=pooled)
+    write_vectors(tmp_path / f"v{suffix}", lambda: given, ABOUT)
+
+    expected = [rows for part in given for rows in part.vectors.split(part.rows())]
+    found = read(tmp_path / f"v{suffix}")
+    assert len(found) == 4
+    for one, other in zip(found, expected, strict=True):
+        # where each sentence is an array of its own, layers come before words, as in AllenNLP's files
+        if pooled and suffix != ".npy":
+            other = other[0]
+        elif not pooled and len(shape) == 2 and suffix != ".npy":
+            other = other.transpose(0, 1)
+        assert one.numel() == 0 or torch.equal(one, other)
+        if suffix != ".parquet":
+            assert one.shape == other.shape
+
+
+@pytest.mark.parametrize(
+    ("suffix", "dtype"),
+    [(suffix, torch.float16) for suffix in SUFFIXES] + [(".safetensors", torch.bfloat16)],
+)
+def test_numbers_may_be_half_as_long(suffix: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    given = parts(4, dtype=dtype)
+    write_vectors(tmp_path / f"v{suffix}", lambda: given, ABOUT)
+
+    found = read(tmp_path / f"v{suffix}")
+    assert suffix == ".parquet" or found[0].dtype == dtype
+    torch.testing.assert_close(found[0].float(), given[0].vectors[:2].float(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".safetensors", ".parquet"])
+def test_a_file_says_what_it_is(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"v{suffix}"
+    write_vectors(path, lambda: parts(4), ABOUT)
+
+    if suffix == ".hdf5":
+        with h5py.File(path) as file:
+            assert dict(file.attrs) == ABOUT
+    elif suffix == ".safetensors":
+        with safe_open(path, framework="pt") as file:
+            assert json.loads(file.metadata()["elmo_hf"]) == ABOUT
+    else:
+        known = parquet.read_schema(path).metadata
+        assert {name: known[name.encode()].decode() for name in ABOUT} == ABOUT
+
+
+def test_hdf5_has_allennlps_index_of_sentences(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "v.hdf5", lambda: parts(4), ABOUT)
+
+    with h5py.File(tmp_path / "v.hdf5") as opened:
+        index = opened["sentence_to_index"]
+        assert index.shape == (1,)
+        assert json.loads(index[0]) == {"a / b": "2", "": "1", "c": "3"}
+
+
+def test_parquet_has_the_words(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "v.parquet", lambda: parts(4), ABOUT)
+
+    table = parquet.read_table(tmp_path / "v.parquet")
+    assert table["text"].to_pylist() == TEXTS
+    assert table["words"].to_pylist() == WORDS
+
+
+def test_many_tensors_go_to_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_hf.embedding.formats.SHARD_SENTENCES", 3)
+    write_vectors(tmp_path / "v.safetensors", lambda: parts(4), ABOUT)
+
+    names = ["v-00001-of-00002.safetensors", "v-00002-of-00002.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*names, "v.safetensors.index.json"]
+    index = json.loads((tmp_path / "v.safetensors.index.json").read_text())
+    assert index == {
+        "metadata": ABOUT,
+        "weight_map": {"0": names[0], "1": names[0], "2": names[1], "3": names[1]},
+    }
+    assert sorted(load_file(tmp_path / names[1])) == ["2", "3"]
+    with pytest.raises(ElmoError, match=r"v\.safetensors\.index\.json exists already"):
+        check_output(tmp_path / "v.safetensors", "float32")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_error_leaves_no_file(suffix: str, tmp_path: Path) -> None:
+    calls = 0
+
+    def broken() -> Iterator[Part]:
+        nonlocal calls
+        calls += 1
+        yield parts(4)[0]
+        # some formats look at all parts before they write
+        if calls == 2 or suffix in (".npz", ".hdf5", ".h5", ".parquet"):
+            raise RuntimeError("stop")
+        yield parts(4)[1]
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write_vectors(tmp_path / f"v{suffix}", broken, ABOUT)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_full_disk_is_one_error_that_leaves_no_file(
+    suffix: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    large = Part(["a"] * 2, [["w"] * 5000] * 2, torch.randn(10_000, 8), pooled=False)
+
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(ElmoError, match=rf"v{suffix} cannot be written .*File too large"):
+            write_vectors(tmp_path / f"v{suffix}", lambda: [large] * 5, ABOUT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    gc.collect()
+
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("stem", ["a" * 200, "\udcff"], ids=["long", "not UTF-8"])
+def test_a_name_may_be_any_that_the_system_allows(stem: str, suffix: str, tmp_path: Path) -> None:
+    write_vectors(tmp_path / f"{stem}{suffix}", lambda: parts(4), ABOUT)
+
+    # not every library reads a file of such a name
+    (tmp_path / f"{stem}{suffix}").rename(tmp_path / f"v{suffix}")
+    if suffix == ".npy":
+        (tmp_path / f"{stem}.offsets.npy").rename(tmp_path / "v.offsets.npy")
+    torch.testing.assert_close(read(tmp_path / f"v{suffix}")[0], parts(4)[0].vectors)
+
+
+def test_what_is_there_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "v.npz").symlink_to(tmp_path / "gone")
+    (tmp_path / "v.hdf5").write_text("mine")
+    (tmp_path / "w.offsets.npy").write_text("mine")
+
+    for name in ("v.npz", "v.hdf5"):
+        with pytest.raises(ElmoError, match=rf"{name} exists already"):
+            check_output(tmp_path / name, "float32")
+    with pytest.raises(ElmoError, match=r"w\.offsets\.npy exists already"):
+        check_output(tmp_path / "w.npy", "float32")
+    assert (tmp_path / "v.npz").is_symlink()
+    assert (tmp_path / "v.hdf5").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "message"),
+    [
+        (
+            "v.txt",
+            "float32",
+            r"v\.txt: the name must end in one of \.npz, \.hdf5, \.h5, \.safetensors, \.parquet, \.npy",
+        ),
+        ("v", "float32", r"v: the name must end in"),
+        ("absent/v.npz", "float32", "absent is not a folder"),
+        ("v.npz", "float64", "no dtype 'float64': choose float32, float16, bfloat16"),
+        ("v.npy", "bfloat16", r"\.npy has no bfloat16: choose float16, or \.safetensors"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(name: str, dtype: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=message):
+        check_output(tmp_path / name, dtype)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "package", "extra"), [(".hdf5", "h5py", "convert"), (".parquet", "pyarrow", "parquet")]
+)
+def test_a_missing_package_is_named(
+    suffix: str, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    with pytest.raises(ElmoError, match=rf"needs {package}: pip install 'elmo_hf\[{extra}\]', or choose \.npz"):
+        check_output(tmp_path / f"v{suffix}", "float32")

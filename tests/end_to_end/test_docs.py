@@ -1,0 +1,114 @@
+"""The pages: every `python` block runs, and every `elmo-hf` command of a `console` block prints what the page shows.
+
+The reader's folder holds the original files `weights.hdf5` and `options.json`, the converted `my-elmo`, and
+`sentences.txt`; the original of `examples/convert_original.py` is in the cache at home. Python blocks run on random
+weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo itself, so that a page
+shows the output of a real model.
+"""
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from doctest import ELLIPSIS
+from pathlib import Path
+
+import pytest
+from sybil import Document
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+from elmo_hf import cli
+from elmo_hf_conversion import convert
+from support.original_formats import write_bilm_hdf5
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SENTENCES = "The bank raised rates .\nThe river left its bank .\n"
+
+# what the page on clients imports and the package does without
+CLIENTS = ("datasets", "peft", "spacy")
+
+# a number with a fraction, which may differ in its last digit from machine to machine, and the size of a folder, which
+# changes with the code that is in it
+FRACTION, FOLDER_SIZE = re.compile(r"-?\d+\.\d+(?:e-?\d+)?"), re.compile(r"[\d.]+ [kM]B")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader's folder with random weights."""
+    folder = tmp_path_factory.mktemp("tiny")
+    filters = [(1, 4), (2, 8), (3, 16), (4, 32), (5, 64)]
+    write_bilm_hdf5(folder, dim=64, projection_dim=16, filters=filters)
+    convert([folder / "weights.hdf5", folder / "options.json"], folder / "my-elmo")
+    (folder / "sentences.txt").write_text(SENTENCES, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_model(allennlp_fixture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader's folder with AllenNLP's tiny ELMo."""
+    folder = tmp_path_factory.mktemp("real")
+    cached = folder / ".cache" / "elmo_hf" / allennlp_fixture.name
+    shutil.copytree(allennlp_fixture, cached)
+    convert([cached / "lm_weights.hdf5", cached / "options.json"], folder / "my-elmo")
+    (folder / "sentences.txt").write_text(SENTENCES, encoding="utf-8")
+    return folder
+
+
+# what Trainer's data loader says on a machine without an accelerator
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument:UserWarning")
+# what peft asks the model for, by an old name
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python_blocks_run(
+    page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "fetch_allennlp_fixture" in page.read_text(encoding="utf-8"):
+        request.getfixturevalue("allennlp_fixture")
+    if page.stem == "clients":
+        for client in CLIENTS:
+            pytest.importorskip(client)
+    shutil.copytree(request.getfixturevalue("tiny_model"), tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+
+    for example in Document.parse(str(page), PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()):
+        example.evaluate()
+
+
+@pytest.mark.usefixtures("library_logging")
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_print_what_is_shown(
+    page: Path, real_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(real_model, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    for example in Document.parse(str(page), CodeBlockParser("console", evaluator=lambda _: None)):
+        for command, shown in commands(str(example.parsed)):
+            cli.main([str(Path(word).expanduser()) for word in shlex.split(command)[1:]])
+            captured = capfd.readouterr()
+            printed = comparable(captured.out + captured.err)
+            # a line of dots stands for lines that the page leaves out
+            begin, *end = map(comparable, re.split(r"^ *\.\.\.$", shown, flags=re.MULTILINE))
+            assert (printed[: len(begin)] if end else printed) == begin, command
+            assert not end or printed[-len(end[0]) :] == end[0], command
+
+
+def commands(block: str) -> Iterator[tuple[str, str]]:
+    """Find the `elmo-hf` commands of a block, each after `$ `, and what is shown below each."""
+    for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, shown = piece.replace("\\\n", " ").partition("\n")
+        if command.startswith("elmo-hf "):
+            yield command, shown
+
+
+def comparable(output: str) -> list[object]:
+    """Cut an output into words, with fractions as numbers that may differ by a little."""
+    words = FOLDER_SIZE.sub("SIZE", output).split()
+    return [pytest.approx(float(word), abs=2e-4) if FRACTION.fullmatch(word) else word for word in words]

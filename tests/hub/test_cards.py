@@ -1,0 +1,136 @@
+"""A card says what a folder holds, and its examples run; a card that somebody wrote stays."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from elmo_hf import (
+    ElmoError,
+    ElmoForMaskedLM,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoTokenizer,
+)
+from elmo_hf.hub.cards import complete_card, is_unedited, make_card, recorded_metrics, split_card, task_of
+from support.tiny_models import tiny_model
+
+
+WANTED = {"license": "mit", "library_name": "transformers", "tags": ["elmo"], "base_model": None}
+
+MODELS = {
+    "feature-extraction": (ElmoModel, {}),
+    "fill-mask": (ElmoForMaskedLM, {}),
+    "token-classification": (ElmoForTokenClassification, {"num_labels": 3}),
+    "text-classification": (ElmoForSequenceClassification, {"num_labels": 3}),
+    "pairs": (ElmoForSequenceClassification, {"num_labels": 3, "head": "esim", "head_hidden_size": 6}),
+}
+
+
+def save(kind: str, folder: Path) -> Path:
+    cls, fields = MODELS[kind]
+    mask = {"mask_token": "<MASK>"} if kind == "fill-mask" else {}
+    tokenizer = ElmoTokenizer(["<S>", "</S>", "<UNK>", "the", "bank"], max_characters_per_token=20, **mask)
+    tiny_model(cls, vocab_size=tokenizer.vocab_size, **fields).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_new_card_says_what_it_is_and_its_examples_run(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save(kind, tmp_path / "model")
+    task = "text-classification" if kind == "pairs" else kind
+
+    card = make_card(folder, str(folder), {"license": "mit", "pipeline_tag": task_of(folder)})
+
+    assert ModelCard(card).data.to_dict() == {"license": "mit", "pipeline_tag": task}
+    assert "| parameters |" in card
+    assert "Of a word it reads 18 bytes at most." in card
+    assert "{" not in re.sub(r"```.*?```", "", card, flags=re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert len(examples) == (2 if task == "feature-extraction" else 3)
+    for example in examples:
+        exec(compile(example, "card", "exec"), {})  # noqa: S102 - it is what the card tells to do
+    assert bool(capsys.readouterr().out) == (task != "feature-extraction")
+
+
+def test_a_card_of_a_converted_model_names_its_sources(bilm_model: Path) -> None:
+    card = make_card(bilm_model, "ann/tiny", {})
+
+    for source in json.loads((bilm_model / "provenance.json").read_text(encoding="utf-8"))["sources"]:
+        assert f"| {source['name']} | {source['size']:,} | `{source['sha256']}` |" in card
+    assert card == make_card(bilm_model, "ann/tiny", {})
+
+
+def test_one_knows_what_nobody_has_edited(bilm_model: Path) -> None:
+    draft, made = (bilm_model / "README.md").read_text(encoding="utf-8"), make_card(bilm_model, "ann/tiny", {"a": 1})
+
+    for card in (draft, made, made.replace("\n", "\r\n"), made.replace("a: 1", "a: 1\nlicense: mit")):
+        assert is_unedited(card)
+    for card in ("", "# Mine\n", made + "More.\n", made.replace("ELMo", "My ELMo", 1), draft + "More.\n"):
+        assert not is_unedited(card)
+    assert not is_unedited(draft.replace("path/to/this/folder", "ann/tiny"))
+
+
+def test_without_a_mask_no_word_is_predicted(tmp_path: Path) -> None:
+    folder = save("feature-extraction", tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["ElmoForPreTraining"]}))
+
+    assert task_of(folder) == "feature-extraction"
+
+
+def test_metrics_of_the_model_are_in_the_card(tmp_path: Path) -> None:
+    folder = save("token-classification", tmp_path / "model")
+    metrics = {"test_f1": 0.51239, "test_runtime": 3.0, "test_samples_per_second": 4.0, "test_loss": 0.3, "epoch": 2.0}
+    (folder / "test_results.json").write_text(json.dumps(metrics), encoding="utf-8")
+    (folder / "train_results.json").write_text('{"train_loss": 1.0}', encoding="utf-8")
+    shutil.copy(folder / "test_results.json", folder / "all_results.json")
+
+    assert recorded_metrics(folder) == {"test": {"f1": 0.51239, "loss": 0.3}}
+    assert "| test | f1 | 0.5124 |" in make_card(folder, "ann/tagger", {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "added"),
+    [
+        ("# Mine\n", "---\nlicense: mit\nlibrary_name: transformers\ntags:\n- elmo\n---\n\n# Mine\n", 3),
+        ("", "---\nlicense: mit\nlibrary_name: transformers\ntags:\n- elmo\n---\n\n", 3),
+        (
+            "---\n# why\ntags: [ 'own' ]\nlicense: \n---\nText\n---\n",
+            "---\n# why\ntags: [ 'own' ]\nlicense: mit\nlibrary_name: transformers\n---\nText\n---\n",
+            2,
+        ),
+        ("---\n---\nText", "---\nlicense: mit\nlibrary_name: transformers\ntags:\n- elmo\n---\nText", 3),
+        (
+            "\ufeff---\r\nlicense: mit\r\ntags:\r\n- own\r\n---\r\nText",
+            "---\r\nlicense: mit\r\ntags:\r\n- own\r\nlibrary_name: transformers\r\n---\r\nText",
+            1,
+        ),
+        (
+            "---\nlicense: gpl\nlibrary_name: x\ntags: [y]\n---\npath/to/this/folder",
+            "---\nlicense: gpl\nlibrary_name: x\ntags: [y]\n---\nann/tiny",
+            0,
+        ),
+    ],
+    ids=["no head", "empty", "comments", "empty head", "windows", "all there"],
+)
+def test_a_card_is_completed_and_kept(old: str, new: str, added: int) -> None:
+    card, names = complete_card(old, "ann/tiny", WANTED)
+
+    assert card == new
+    assert len(names) == added
+    assert {"license", "library_name", "tags"} <= split_card(card)[1].keys()
+    assert complete_card(card, "ann/tiny", WANTED) == (card, [])
+
+
+@pytest.mark.parametrize("head", ["a: [", "just words", "1: 2", "a: b: c"])
+def test_damaged_metadata_are_named(head: str) -> None:
+    with pytest.raises(ElmoError, match=r"README\.md has metadata that cannot be read \(.+\): correct them"):
+        complete_card(f"---\n{head}\n---\n", "ann/tiny", WANTED)

@@ -1,0 +1,127 @@
+"""`integrations.exporting`: an ONNX file gives what the model gives, whatever the batch, and says what it is of."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from elmo_hf import (
+    ELMO_TINY_EN,
+    ElmoError,
+    ElmoForMaskedLM,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+)
+from elmo_hf.cli import main
+from elmo_hf.integrations.exporting import export_onnx
+from support.tiny_models import batch, tiny_model
+
+
+def run_onnx(path: Path, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    wanted = {entry.name: inputs[entry.name].numpy() for entry in session.get_inputs()}
+    return {name: torch.from_numpy(value) for name, value in zip(names, session.run(names, wanted), strict=True)}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("library_logging")
+def test_onnxruntime_computes_the_bundled_model(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    path = tmp_path / "elmo.onnx"
+
+    assert main(["export", str(ELMO_TINY_EN), "--format", "onnx", "--output", str(path)]) == 0
+
+    described = onnxruntime.InferenceSession(path).get_modelmeta()
+    assert described.producer_name == "elmo_hf"
+    assert described.custom_metadata_map == {
+        "model": str(ELMO_TINY_EN),
+        "class": "ElmoModel",
+        "max_characters": "50",
+    }
+    model, tokenizer = ElmoModel.from_pretrained(ELMO_TINY_EN), AutoTokenizer.from_pretrained(ELMO_TINY_EN)
+    texts = [
+        ["The bank raised its rates again ."],
+        ["Yes ."],
+        [
+            "The river bank was muddy .",
+            "No",
+            "Nobody had seen the Zyxwvut , which was 47.3 metres long , since 1998 .",
+        ],
+    ]
+    for text in texts:
+        for side in ("left", "right"):
+            inputs = tokenizer(text, padding=True, padding_side=side, return_tensors="pt")
+            with torch.no_grad():
+                wanted = model(**inputs, output_hidden_states=True)
+            found = run_onnx(path, inputs)
+            assert list(found) == ["last_hidden_state", "hidden_states.0", "hidden_states.1", "hidden_states.2"]
+            layers = [wanted.last_hidden_state, *wanted.hidden_states]
+            torch.testing.assert_close(list(found.values()), layers, atol=1e-4, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cls", "fields", "width"),
+    [
+        (ElmoForTokenClassification, {"num_labels": 3, "word_embedding_dim": 5}, 20),
+        (ElmoForSequenceClassification, {"num_labels": 3}, 20),
+        (
+            ElmoForMaskedLM,
+            {"char_embedding_dim": 0, "char_filters": [], "word_embedding_dim": 8, "vocab_size": 30},
+            0,
+        ),
+    ],
+    ids=["tagger", "sentences", "masked"],
+)
+def test_onnxruntime_computes_logits(cls: type, fields: dict, width: int, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = tiny_model(cls, **fields).train()
+    path = tmp_path / "model.onnx"
+
+    export_onnx(model, path)
+
+    assert model.training
+    model.eval()
+    described = onnxruntime.InferenceSession(path).get_modelmeta()
+    assert described.custom_metadata_map["max_characters"] == str(width)
+    for lengths in ([1], [6, 3]):
+        inputs = batch(lengths, **fields)
+        # one sentence a row, without boundaries
+        inputs["input_ids"] = inputs["input_ids"].clamp(min=3) * inputs["attention_mask"]
+        with torch.no_grad():
+            torch.testing.assert_close(run_onnx(path, inputs)["logits"], model(**inputs).logits, atol=1e-4, rtol=0)
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("elmo_hf.integrations.exporting.PACKAGES", ("no_such_package",))
+
+    with pytest.raises(ElmoError, match=r'needs the packages onnx and onnxscript: run pip install "elmo_hf\[onnx\]"'):
+        export_onnx(ELMO_TINY_EN, tmp_path / "elmo.onnx")
+
+
+def test_an_old_torch_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("elmo_hf.integrations.exporting.PACKAGES", ())
+    monkeypatch.delattr(torch.compiler, "is_exporting")
+
+    with pytest.raises(ElmoError, match=r"cannot export the loop over the words: upgrade it to 2\.9"):
+        export_onnx(ELMO_TINY_EN, tmp_path / "elmo.onnx")
+
+
+def test_what_has_no_onnx_form_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("elmo_hf.integrations.exporting.PACKAGES", ())
+    path = tmp_path / "model.onnx"
+
+    with pytest.raises(ElmoError, match=r"head 'bilstm-crf' of this ElmoForTokenClassification .* `model\.elmo`"):
+        export_onnx(tiny_model(ElmoForTokenClassification, num_labels=3, head="bilstm-crf"), path)
+    with pytest.raises(ElmoError, match=r"is in torch\.bfloat16: load it with dtype=torch\.float32"):
+        export_onnx(tiny_model().bfloat16(), path)
+    monkeypatch.setattr("elmo_hf.integrations.exporting.MOST_BYTES", 100)
+    with pytest.raises(ElmoError, match=r"and an ONNX file holds 100: export `model\.elmo`"):
+        export_onnx(tiny_model(), path)
+    path.touch()
+    with pytest.raises(ElmoError, match="exists already"):
+        export_onnx(tiny_model(), path)

@@ -1,0 +1,209 @@
+"""`integrations.plotting`: where points lie, what stands beside them, and what cannot be drawn."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification
+from elmo_hf.integrations.named_model import NamedModel
+from elmo_hf.integrations.plotting import (
+    Occurrence,
+    check_picture,
+    draw_layer_weights,
+    draw_neighbours,
+    find_occurrences,
+    project,
+    read_layer_weights,
+    save_picture,
+    vectors_of,
+)
+from support.cli_runs import vectors_of as words_of
+from support.tiny_models import tiny_model
+
+
+SENTENCES = [["Bank", "on", "it"], ["no"], [], ["the", "bank", "of", "a", "bank"], ["a", "BANK"]]
+
+
+@pytest.fixture(scope="module")
+def many() -> tuple[list[Occurrence], np.ndarray]:
+    """Forty occurrences of a word, each in words of its own, and vectors."""
+    rng = np.random.default_rng(0)
+    words = [[f"{letter}{number}" * 2 for letter in "abc"] for number in range(40)]
+    occurrences = [Occurrence([*part, "bank", *part], 3) for part in words]
+    return occurrences, rng.standard_normal((40, 8)).astype(np.float32)
+
+
+def test_finds_a_word_in_capitals_or_not() -> None:
+    found = find_occurrences(SENTENCES, "bank", most=9)
+
+    assert [(sentence[place], place) for sentence, place in found] == [
+        ("Bank", 0),
+        ("bank", 1),
+        ("bank", 4),
+        ("BANK", 1),
+    ]
+
+
+def test_reads_no_further_than_it_has_to() -> None:
+    sentences = iter([*SENTENCES, ["unread"]])
+
+    find_occurrences(sentences, "bank", most=3)
+
+    assert next(sentences) == ["a", "BANK"]
+
+
+def test_too_few_occurrences_are_named() -> None:
+    with pytest.raises(ElmoError, match=r"^'on' occurs 1 times: give text with three of it, or another word\.$"):
+        find_occurrences(SENTENCES, "on", most=9)
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "context"),
+    [
+        (["a", "bank"], 1, "a bank"),
+        (["bank"], 0, "bank"),
+        (list("abcdefghijklm"), 6, "… b c d e f g h i j k l …"),
+        (["x" * 30, "in", "the", "bank", "y" * 30], 3, "… in the bank …"),
+        (["a\x1b", "bank"], 1, "a\N{REPLACEMENT CHARACTER} bank"),
+    ],
+)
+def test_a_context_is_whole_words_near_the_word(words: list[str], place: int, context: str) -> None:
+    assert Occurrence(words, place).context() == context
+
+
+def test_an_occurrence_has_the_vector_of_its_place(bilm_model: Path) -> None:
+    occurrences = find_occurrences(SENTENCES, "bank", most=9)
+
+    found = vectors_of(occurrences, NamedModel(bilm_model))
+
+    expected = [words_of(bilm_model, list(sentence))[place] for sentence, place in occurrences]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_points_lie_along_the_principal_components() -> None:
+    rng = np.random.default_rng(0)
+    turn, _ = np.linalg.qr(rng.standard_normal((8, 8)))
+    # far apart in one direction, less in another, around somewhere
+    plane = np.array([[9.0, 1.0], [-4.0, 2.0], [-5.0, -3.0], [0.0, 0.0]])
+    vectors = (plane @ turn[:2] + 7).astype(np.float32)
+
+    points, shares = project(vectors)
+
+    # as far from each other as they were, of which the covariance is diagonal
+    distances = [np.linalg.norm(one - other) for one, other in combinations(points, 2)]
+    expected = [np.linalg.norm(one - other) for one, other in combinations(plane, 2)]
+    np.testing.assert_allclose(distances, expected, rtol=1e-4)
+    covariance = points.T @ points
+    assert abs(covariance[0, 1]) < 1e-6 < covariance[1, 1] < covariance[0, 0]
+    np.testing.assert_allclose(shares, np.diag(covariance) / covariance.trace(), rtol=1e-4)
+    # and the same picture, whatever the signs
+    np.testing.assert_allclose(project(vectors[::-1])[0][::-1], points, atol=1e-4)
+    assert (np.take_along_axis(points, np.abs(points).argmax(axis=0)[None], axis=0) > 0).all()
+
+
+def test_one_vector_cannot_be_drawn(bilm_model: Path) -> None:
+    occurrences = find_occurrences([["the", "bank"], ["a", "bank"], ["bank"]], "bank", most=9)
+
+    with pytest.raises(ElmoError, match=r"has one vector in all sentences, as in layer 0: choose another layer"):
+        project(vectors_of(occurrences, NamedModel(bilm_model, layers=0)))
+
+
+def test_no_label_is_above_another_or_a_point(many: tuple[list[Occurrence], np.ndarray]) -> None:
+    figure = draw_neighbours(*many, title="bank")
+
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    axes = figure.axes[0]
+    # of the text without its line
+    texts = [super(type(text), text).get_window_extent(renderer) for text in axes.texts]
+    assert len(texts) == 40
+    assert not [pair for pair in combinations(texts, 2) if pair[0].overlaps(pair[1])]
+    assert not [text for text in texts if text.overlaps(axes.bbox)]
+
+
+def test_a_label_is_at_the_side_of_its_point(many: tuple[list[Occurrence], np.ndarray]) -> None:
+    occurrences, vectors = many
+    points, _ = project(vectors)
+
+    texts = draw_neighbours(occurrences, vectors, title="bank").axes[0].texts
+
+    by_context = {occurrence.context(): point for occurrence, point in zip(occurrences, points, strict=True)}
+    left = [by_context[text.get_text()] for text in texts if text.get_ha() == "right"]
+    right = [by_context[text.get_text()] for text in texts if text.get_ha() == "left"]
+    assert len(left) == len(right) == 20
+    assert max(point[0] for point in left) < min(point[0] for point in right)
+    # from above
+    assert [point[1] for point in left] == sorted((point[1] for point in left), reverse=True)
+
+
+def test_a_dollar_is_a_dollar() -> None:
+    occurrences = [Occurrence(["$5", "or", "$x_1", "bank"], 3)] * 3
+    vectors = np.eye(3, 4, dtype=np.float32)
+
+    # as mathematics, one of these could not be drawn
+    figure = draw_neighbours(occurrences, vectors, title="$^$")
+
+    figure.draw(FigureCanvasAgg(figure).get_renderer())
+
+
+def test_reads_the_shares_of_each_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny_model(
+        ElmoForTokenClassification, head="bilstm-crf", mix_at="both", id2label={0: "a", 1: "b"}
+    ).save_pretrained("tagger")
+
+    weights = read_layer_weights("tagger")
+
+    assert list(weights) == ["tagger, input", "tagger, output"]
+    # weights -1, 0, 1
+    assert weights["tagger, input"] == pytest.approx([0.0900, 0.2447, 0.6652], abs=1e-4)
+
+
+def test_draws_a_row_for_each_mix_with_as_many_layers_as_it_has() -> None:
+    axes = draw_layer_weights({"a": [0.25, 0.75], "b": [0.5, 0.25, 0.25]}).axes[0]
+
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["token", "LSTM 1", "LSTM 2"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert [text.get_text() for text in axes.texts] == ["0.25", "0.75", "0.50", "0.25", "0.25"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (str(ELMO_TINY_EN), r"elmo-tiny-en is no fine-tuned model but ElmoForPreTraining: fine-tune it first\.$"),
+        ("absent", r"^absent cannot be loaded: .*$"),
+    ],
+)
+def test_what_has_no_mix_of_a_task_is_named(name: str, message: str) -> None:
+    with pytest.raises(ElmoError, match=message):
+        read_layer_weights(name)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".PDF", ".svg"])
+def test_the_suffix_says_what_is_written(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"picture{suffix}"
+
+    save_picture(draw_layer_weights({"a": [0.25, 0.75]}), path)
+
+    start = {".png": b"\x89PNG", ".PDF": b"%PDF", ".svg": b"<?xml"}[suffix]
+    assert path.read_bytes().startswith(start)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("picture.nothing", r"picture\.nothing: \.nothing is of no picture: name it \.png, \.pdf or \.svg\.$"),
+        ("picture", r"picture: no suffix is of no picture"),
+        ("no/picture.png", r"no is not a folder: create it first\.$"),
+        ("there.png", r"there\.png exists already"),
+    ],
+)
+def test_what_is_no_name_of_a_picture_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "there.png").touch()
+
+    with pytest.raises(ElmoError, match=message):
+        check_picture(tmp_path / name)

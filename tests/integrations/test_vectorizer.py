@@ -1,0 +1,94 @@
+"""`integrations.vectorizer`: one vector of each text, and what it takes to be a transformer of scikit-learn."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from elmo_hf import ELMO_TINY_EN, ElmoError
+from elmo_hf.integrations.vectorizer import ElmoVectorizer
+from support.cli_runs import vectors_of
+
+
+TEXTS = ["The bank raised rates.", ["didn't", "stop."], ""]
+WORDS = ["The", "bank", "raised", "rates", "."]
+
+
+def test_the_vector_of_a_text_is_the_mean_of_its_words() -> None:
+    found = ElmoVectorizer().fit_transform(TEXTS)
+
+    assert found.shape == (3, 256)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[0], vectors_of(ELMO_TINY_EN, WORDS).mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found[1], vectors_of(ELMO_TINY_EN, TEXTS[1]).mean(axis=0), atol=1e-5)
+    assert not found[2].any()
+
+
+def test_or_the_largest_number_of_any_word() -> None:
+    found = ElmoVectorizer(pool="max").transform([WORDS])
+
+    np.testing.assert_allclose(found[0], vectors_of(ELMO_TINY_EN, WORDS).max(axis=0), atol=1e-5)
+
+
+def test_all_layers_stand_side_by_side(bilm_model: Path) -> None:
+    texts = [["The", "bank"], []]
+    each = [ElmoVectorizer(bilm_model, layers=layer).transform(texts) for layer in range(3)]
+
+    found = ElmoVectorizer(bilm_model, layers="all").transform(texts)
+
+    np.testing.assert_allclose(found, np.concatenate(each, axis=1), atol=1e-6)
+
+
+def test_takes_what_can_be_gone_through_once(bilm_model: Path) -> None:
+    vectorizer = ElmoVectorizer(bilm_model, batch_size=2)
+
+    found = vectorizer.transform(word for word in ["a", "b", "c"])
+
+    np.testing.assert_allclose(found, vectorizer.transform(np.array(["a", "b", "c"])), atol=1e-6)
+    assert vectorizer.transform([]).shape == (0, 8)
+
+
+def test_changed_parameters_count_at_once(bilm_model: Path) -> None:
+    vectorizer = ElmoVectorizer(bilm_model).fit([])
+    vectorizer.transform(["a"])
+
+    vectorizer.set_params(model=ELMO_TINY_EN)
+
+    assert vectorizer.transform(["a"]).shape == (1, 256)
+
+
+def test_a_pickle_holds_the_name_and_not_the_weights() -> None:
+    vectorizer = ElmoVectorizer().fit([])
+    expected = vectorizer.transform(TEXTS)
+
+    pickled = pickle.dumps(vectorizer)
+
+    assert len(pickled) < 2000
+    np.testing.assert_array_equal(pickle.loads(pickled).transform(TEXTS), expected)  # noqa: S301 - our own
+
+
+def test_keeps_the_rules_of_scikit_learn() -> None:
+    # most of its checks are of tables of numbers, and skip themselves
+    with pytest.warns(UserWarning, match="Can't test estimator ElmoVectorizer"):
+        results = check_estimator(ElmoVectorizer(), on_fail="raise", on_skip=None)
+
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "texts", "message"),
+    [
+        ({"pool": "sum"}, [], r"There is no pool 'sum': choose mean or max\."),
+        ({"layers": 7}, [], r"There is no layer '7'"),
+        ({"model": "absent"}, [], r"absent is not a model folder"),
+        ({}, "The bank", r"`texts` is one text: put it in a list\."),
+        ({}, ["a", None], r"Text 1 is None: give a text or a list of words"),
+        ({}, np.array([["a"], ["b"]]), r"Text 0 is array\(\['a'\].*: give a text"),
+        ({}, [["a", 1]], r"Text 0 is \['a', 1\]: give a text"),
+    ],
+)
+def test_what_cannot_be_used_is_named(parameters: dict[str, object], texts: object, message: str) -> None:
+    with pytest.raises(ElmoError, match=message):
+        ElmoVectorizer(**parameters).fit_transform(texts)

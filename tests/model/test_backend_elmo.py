@@ -1,0 +1,115 @@
+"""`model.backend_elmo`: raw text is cut as Moses cuts it, offsets are exact, ids are lines of the vocabulary."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo_hf.model.backend_elmo import make_backend, make_pre_tokenizer
+
+
+def cut(text: str, name: str = "moses") -> list[str]:
+    return [word for word, _ in make_pre_tokenizer(name).pre_tokenize_str(text)]
+
+
+# the words as in the text of the 1 Billion Word benchmark, separated by a space
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The bank raised rates.", "The bank raised rates ."),
+        ("EU-wide measures, yes!", "EU-wide measures , yes !"),
+        ("He didn't, I'm sure they'll go.", "He didn 't , I 'm sure they 'll go ."),
+        ("the dogs' day", "the dogs ' day"),
+        ("the U.S.'s role", "the U.S. 's role"),
+        ("in the 1990's", "in the 1990 's"),
+        ("He said 'no'.", "He said ' no ' ."),
+        ("Mr. Smith met Dr. Jones.", "Mr. Smith met Dr. Jones ."),
+        ("He moved to the U.S.", "He moved to the U.S."),
+        ("a U.S.-led force at 5 p.m. today", "a U.S.-led force at 5 p.m. today"),
+        ("J. R. R. Tolkien", "J. R. R. Tolkien"),
+        ("That was plan B.", "That was plan B ."),
+        ("Acme Inc. said so. It is Acme Inc.", "Acme Inc. said so . It is Acme Inc ."),
+        ("No. 5 is alive. No. He is not.", "No. 5 is alive . No . He is not ."),
+        ("cats, dogs, etc. are", "cats , dogs , etc. are"),
+        ("3.5 or .5 or 1,000 or 1,2 ,3", "3.5 or .5 or 1,000 or 1,2 , 3"),
+        ("in 2012.", "in 2012 ."),
+        ("$5, 50% and #1", "$ 5 , 50 % and # 1"),
+        ("Wait... what?!", "Wait ... what ? !"),
+        ('"Hi," (she) said.', '" Hi , " ( she ) said .'),
+        ("“Hi,” she didn\u2019t say", "“ Hi , ” she didn \u2019t say"),
+        ("``Hi'' he said", "`` Hi '' he said"),
+        ("well--known -- or not", "well -- known -- or not"),
+        ("AT&T and a/b", "AT & T and a / b"),
+        ("www.example.com.", "www.example.com ."),
+        ("Zürich, हिन्दी, עברית.", "Zürich , हिन्दी , עברית ."),
+        ("e\u0301te\u0301", "e\u0301te\u0301"),
+        ("生活的真谛是", "生活的真谛是"),
+        ("nice 👍🏽❤️👩\u200d👧!", "nice 👍🏽 ❤️ 👩\u200d👧 !"),
+        ("<S> a </S> <UNK> <PAD>", "<S> a </S> <UNK> <PAD>"),
+        ("x<S>y (<S>)", "x < S > y ( < S > )"),
+        ("&apos;re", "& apos ; re"),
+    ],
+)
+def test_moses_words(text: str, words: str) -> None:
+    assert cut(text) == words.split(" ")
+
+
+@pytest.mark.parametrize("name", ["moses", "whitespace"])
+def test_white_space_of_any_kind_separates(name: str) -> None:
+    spaces = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+
+    assert cut("x".join(spaces), name) == ["x"] * (len(spaces) - 1)
+
+
+def test_whitespace_leaves_all_else_alone() -> None:
+    assert cut(" Mr.  (Smith's) x<S>y ", "whitespace") == ["Mr.", "(Smith's)", "x<S>y"]
+
+
+@pytest.mark.parametrize("name", ["moses", "whitespace"])
+@settings(derandomize=True, database=None, max_examples=200)
+@given(st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(".,'-<S>/ aA1\n"))))
+def test_every_character_but_white_space_is_in_the_word_that_its_offsets_say(name: str, text: str) -> None:
+    pieces = make_pre_tokenizer(name).pre_tokenize_str(text)
+
+    assert [text[start:end] for _, (start, end) in pieces] == [word for word, _ in pieces]
+    assert "".join(word for word, _ in pieces) == "".join(text.split())
+
+
+@pytest.mark.parametrize("unit", ["a", "a.", "a-", "'", "a'", "1,", ".", "--", " ", "U.", "\u0301"])
+def test_long_texts_without_a_break_take_no_time(unit: str) -> None:
+    text = unit * 100_000
+
+    assert "".join(cut(text)) == text.replace(" ", "")
+
+
+def test_an_unknown_pre_tokenizer_is_named() -> None:
+    with pytest.raises(ValueError, match="'spacy'; it can be one of"):
+        make_pre_tokenizer("spacy")
+
+
+@pytest.mark.parametrize(
+    ("vocab", "ids"),
+    [
+        pytest.param([], {"<PAD>": 0, "<S>": 1, "</S>": 2, "<UNK>": 3}, id="none"),
+        pytest.param(
+            ["a", "<UNK>", "b"], {"<PAD>": 0, "a": 1, "<UNK>": 2, "b": 3, "<S>": 4, "</S>": 5}, id="some missing"
+        ),
+        pytest.param(
+            ["</S>", "<S>", "<UNK>", ""], {"<PAD>": 0, "</S>": 1, "<S>": 2, "<UNK>": 3, "": 4}, id="any order"
+        ),
+    ],
+)
+def test_an_id_is_a_line_counted_from_one(vocab: list[str], ids: dict[str, int]) -> None:
+    assert make_backend(vocab, "moses").get_vocab() == ids
+
+
+def test_the_last_line_of_a_word_counts_and_every_line_has_an_id() -> None:
+    backend = make_backend(["<S>", "</S>", "<UNK>", "a", "b", "a", "<PAD>"], "moses")
+
+    assert [backend.token_to_id(word) for word in ("a", "b", "<PAD>")] == [6, 5, 0]
+    assert sorted(backend.get_vocab().values()) == list(range(8))
+
+
+@pytest.mark.parametrize("vocab", ["vocab.txt", {"a": 1}, 5, b"a"])
+def test_a_vocabulary_that_is_no_list_is_refused(vocab: object) -> None:
+    with pytest.raises(TypeError, match="give the lines of a vocabulary file"):
+        make_backend(vocab, "moses")  # type: ignore[arg-type]

@@ -1,0 +1,230 @@
+"""`heads_elmo`: the encoders against torch's LSTM, the models of sentences and pairs against NumPy, one by one."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from elmo_hf.model.heads_elmo import (
+    SENTENCE_HEADS,
+    TAGGING_HEADS,
+    ElmoBcnHead,
+    ElmoEsimHead,
+    ElmoPoolingHead,
+    ElmoTaskEncoder,
+    ElmoTaskLstm,
+    attend,
+    choose_head,
+    maximum_of,
+    mean_of,
+)
+from support.tiny_models import tiny_config
+
+
+Array = np.ndarray
+
+# rows of a batch, words at odd places: nothing may depend on where they are
+WORDS = torch.tensor([[0, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 0, 0]]).bool()
+
+
+def random_weights(module: nn.Module) -> nn.Module:
+    """Set every parameter, as a model does that holds the module; biases too, so that none can be forgotten."""
+    torch.manual_seed(0)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return module.double().eval()
+
+
+def as_torch_lstm(layer: ElmoTaskLstm) -> nn.LSTM:
+    """Give torch's LSTM the same weights; its gates are i, f, g, o, too."""
+    width = layer.recurrent_weight.shape[1]
+    lstm = nn.LSTM(layer.input_projections[0].in_features, width, bidirectional=True, batch_first=True).double()
+    with torch.no_grad():
+        for way, suffix in enumerate(("", "_reverse")):
+            getattr(lstm, f"weight_ih_l0{suffix}").copy_(layer.input_projections[way].weight)
+            getattr(lstm, f"bias_ih_l0{suffix}").copy_(layer.input_projections[way].bias)
+            getattr(lstm, f"bias_hh_l0{suffix}").zero_()
+            getattr(lstm, f"weight_hh_l0{suffix}").copy_(layer.recurrent_weight[way].T)
+    return lstm
+
+
+def read(layer: ElmoTaskLstm, words: Array) -> Array:
+    """Run torch's LSTM on the words of one sentence, `[n, D]`."""
+    with torch.no_grad():
+        return as_torch_lstm(layer)(torch.from_numpy(words)[None])[0][0].numpy()
+
+
+def linear(layer: nn.Linear, values: Array) -> Array:
+    return values @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
+
+
+def softmax(scores: Array) -> Array:
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def config_of(head: str, **fields: object) -> object:
+    return tiny_config(head=head, head_hidden_size=5, classifier_dropout=0.5, **fields)
+
+
+def batch(width: int = 16, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*WORDS.shape, width, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_lstm_equals_torchs_on_each_sentence() -> None:
+    layer, vectors = random_weights(ElmoTaskLstm(16, 5)), batch()
+
+    result = layer(vectors, WORDS).detach()
+
+    for row, words in enumerate(WORDS):
+        expected = read(layer, vectors[row][words].numpy())
+        np.testing.assert_allclose(result[row][words].numpy(), expected, rtol=0, atol=1e-12)
+        assert not result[row][~words].any()
+
+
+def test_the_gradients_of_the_lstm_equal_torchs() -> None:
+    layer, vectors = random_weights(ElmoTaskLstm(16, 5)), batch()
+    lstm, weights = as_torch_lstm(layer), batch(10, seed=1)
+    (layer(vectors, WORDS)[1] * weights[1]).sum().backward()
+
+    (lstm(vectors[1:2])[0][0] * weights[1]).sum().backward()
+
+    torch.testing.assert_close(layer.recurrent_weight.grad[1], lstm.weight_hh_l0_reverse.grad.T)
+    torch.testing.assert_close(layer.input_projections[0].weight.grad, lstm.weight_ih_l0.grad)
+    torch.testing.assert_close(layer.input_projections[0].bias.grad, lstm.bias_ih_l0.grad)
+
+
+@pytest.mark.parametrize("mix_at", ["input", "both"])
+def test_an_encoder_stacks_layers_and_puts_the_mix_behind(mix_at: str) -> None:
+    encoder = random_weights(ElmoTaskEncoder(config_of("bilstm-crf", mix_at=mix_at), num_layers=2))
+    vectors, mix = batch(), batch(seed=1) if mix_at == "both" else None
+
+    result = encoder(vectors, WORDS, mix).detach()
+
+    assert result.shape[2] == encoder.output_size
+    for row, words in enumerate(WORDS):
+        expected = read(encoder.layers[1], read(encoder.layers[0], vectors[row][words].numpy()))
+        np.testing.assert_allclose(result[row][words][:, :10].numpy(), expected, rtol=0, atol=1e-12)
+        if mix is not None:
+            torch.testing.assert_close(result[row][words][:, 10:], mix[row][words])
+        assert not result[row][~words].any()
+
+
+def test_means_and_maxima_are_over_words_only() -> None:
+    vectors = batch()
+    words = torch.cat([WORDS[:2], torch.zeros(1, 6).bool()])
+
+    means, maxima = mean_of(vectors, words), maximum_of(vectors, words)
+
+    for row in range(2):
+        np.testing.assert_allclose(means[row].numpy(), vectors[row][words[row]].numpy().mean(axis=0), atol=1e-15)
+        np.testing.assert_array_equal(maxima[row].numpy(), vectors[row][words[row]].numpy().max(axis=0))
+    # of a sentence without words
+    assert not means[2].any()
+    assert not maxima[2].any()
+
+
+def test_attention_passes_over_what_is_no_word() -> None:
+    vectors = batch() * WORDS[:, :, None]
+    scores = torch.randn(3, 2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+    result = attend(scores, vectors, WORDS)
+
+    for row, words in enumerate(WORDS):
+        shares = softmax(scores[row][:, words].numpy())
+        np.testing.assert_allclose(result[row].numpy(), shares @ vectors[row][words].numpy(), atol=1e-14)
+    assert not attend(scores, torch.zeros_like(vectors), torch.zeros_like(WORDS)).any()
+
+
+def test_pooling_heads() -> None:
+    vectors, sentence = batch(), WORDS.long()
+
+    for name, pool in (("mean", mean_of), ("max", maximum_of)):
+        torch.testing.assert_close(ElmoPoolingHead(config_of(name))(vectors, None, sentence), pool(vectors, WORDS))
+
+
+def bcn(head: ElmoBcnHead, words: Array, mix: Array | None) -> Array:
+    """Follow McCann et al. 2017, section 5, with one sentence."""
+    encoded = read(head.encoder.layers[0], words)
+    if mix is not None:
+        encoded = np.concatenate([encoded, mix], axis=1)
+    attended = softmax(encoded @ encoded.T) @ encoded
+    integrated = read(head.integrator, np.concatenate([encoded, encoded - attended, encoded * attended], axis=1))
+    shares = softmax(linear(head.attention, integrated)[:, 0])
+    features = np.concatenate(
+        [integrated.max(axis=0), integrated.mean(axis=0), integrated.min(axis=0), shares @ integrated]
+    )
+    for maxout in head.maxouts:
+        features = linear(maxout.linear, features).reshape(-1, 4).max(axis=1)
+    return features
+
+
+def esim(head: ElmoEsimHead, first: Array, second: Array, mixes: tuple[Array, Array] | None) -> Array:
+    """Follow Chen et al. 2017, section 3, with one pair."""
+    encoded = [read(head.encoder.layers[0], words) for words in (first, second)]
+    if mixes is not None:
+        encoded = [np.concatenate(parts, axis=1) for parts in zip(encoded, mixes, strict=True)]
+    likeness = encoded[0] @ encoded[1].T
+    attended = [softmax(likeness) @ encoded[1], softmax(likeness.T) @ encoded[0]]
+    pooled = []
+    for own, other in zip(encoded, attended, strict=True):
+        joined = np.concatenate([own, other, own - other, own * other], axis=1)
+        composed = read(head.composition, np.maximum(linear(head.projection, joined), 0))
+        pooled += [composed.mean(axis=0), composed.max(axis=0)]
+    return np.tanh(linear(head.summary, np.concatenate(pooled)))
+
+
+@pytest.mark.parametrize("mix_at", ["input", "both"])
+def test_the_model_of_sentences_equals_numpy_on_each(mix_at: str) -> None:
+    head = random_weights(ElmoBcnHead(config_of("bcn", mix_at=mix_at)))
+    vectors, mix = batch(), batch(seed=1) if mix_at == "both" else None
+
+    result = head(vectors, mix, WORDS.long()).detach()
+
+    assert result.shape == (3, head.output_size)
+    for row, words in enumerate(WORDS):
+        own = None if mix is None else mix[row][words].numpy()
+        np.testing.assert_allclose(result[row].numpy(), bcn(head, vectors[row][words].numpy(), own), atol=1e-12)
+
+
+@pytest.mark.parametrize("mix_at", ["input", "both"])
+def test_the_model_of_pairs_equals_numpy_on_each(mix_at: str) -> None:
+    head = random_weights(ElmoEsimHead(config_of("esim", mix_at=mix_at)))
+    vectors, mix = batch(), batch(seed=1) if mix_at == "both" else None
+    sentence = torch.tensor([[0, 1, 1, 0, 2, 2], [1, 1, 1, 1, 2, 2], [0, 2, 0, 1, 1, 2]])
+
+    result = head(vectors, mix, sentence).detach()
+
+    assert result.shape == (3, head.output_size)
+    for row, numbers in enumerate(sentence):
+        first, second = (vectors[row][numbers == number].numpy() for number in (1, 2))
+        mixes = None if mix is None else tuple(mix[row][numbers == number].numpy() for number in (1, 2))
+        np.testing.assert_allclose(result[row].numpy(), esim(head, first, second, mixes), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bcn", "esim"])
+def test_a_sentence_without_words_gives_finite_features_and_gradients(name: str) -> None:
+    head, vectors = random_weights(SENTENCE_HEADS[name](config_of(name))), batch().requires_grad_()
+    sentence = torch.tensor([[0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0], [2, 2, 0, 0, 0, 0]])
+
+    result = head(vectors, None, sentence)
+    result.sum().backward()
+
+    assert result.isfinite().all()
+    assert vectors.grad.isfinite().all()
+
+
+def test_a_head_that_the_task_has_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="`head` is 'bcn'; for this task it can be one of linear, bilstm-crf"):
+        choose_head(config_of("bcn"), TAGGING_HEADS)
+
+
+@pytest.mark.parametrize("name", ["mean", "max"])
+def test_a_mix_at_the_output_of_no_encoder_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"the head '{name}' has no encoder: leave it at 'input'"):
+        choose_head(config_of(name, mix_at="both"), SENTENCE_HEADS)
+
+
+def test_the_first_head_is_the_default() -> None:
+    assert choose_head(tiny_config(), TAGGING_HEADS) is None
+    assert choose_head(tiny_config(), SENTENCE_HEADS) is ElmoPoolingHead

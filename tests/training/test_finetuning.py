@@ -1,0 +1,150 @@
+"""Layers computed once are those of every epoch, rows are padded alike, and a model that does not fit is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding
+
+from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf.training.finetuning import (
+    LayersCollator,
+    compute_layers,
+    layers_pay,
+    layers_size,
+    load_task_model,
+    write_card,
+)
+
+
+NAMES = ["O", "B-PER", "I-PER"]
+
+
+@pytest.fixture
+def tokenizer() -> ElmoTokenizer:
+    return ElmoTokenizer.from_pretrained(ELMO_TINY_EN)
+
+
+@pytest.fixture
+def tagger() -> ElmoForTokenClassification:
+    return load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, classifier_dropout=0.0)[0]
+
+
+def rows_of(tokenizer: ElmoTokenizer) -> list[dict[str, Any]]:
+    """Three sentences, the longest not the first, with the tags of their words."""
+    rows = []
+    for text in ("the king", "the queen is here with the king", "no"):
+        row = dict(tokenizer(text))
+        row["labels"] = [-100, *[1] * (len(row["input_ids"]) - 2), -100]
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_layers_computed_once_give_the_loss_of_the_bilm(
+    tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, side: str
+) -> None:
+    tokenizer.padding_side = side
+    rows = rows_of(tokenizer)
+    collate = LayersCollator(DataCollatorForTokenClassification(tokenizer))
+
+    once = compute_layers(tagger, tokenizer, rows, batch_size=2)
+
+    assert [row["bilm_layers"].shape for row in once] == [(len(row["input_ids"]), 3, 256) for row in rows]
+    assert {row["bilm_layers"].dtype for row in once} == {torch.float16}
+    assert all("char_ids" not in row for row in once)
+    batch = collate(once)
+    assert "char_ids" not in batch
+    ran, read = tagger(**collate(rows)), tagger(**batch)
+    # float16 rounds
+    torch.testing.assert_close(read.loss, ran.loss, rtol=0, atol=2e-3)
+    torch.testing.assert_close(read.logits, ran.logits, rtol=0, atol=2e-2)
+    assert sum(row["bilm_layers"].nbytes for row in once) == layers_size(tagger.config, rows)
+
+
+def test_layers_of_pairs(tokenizer: ElmoTokenizer) -> None:
+    model, _ = load_task_model(ElmoForSequenceClassification, "elmo-tiny-en", ["no", "yes"], head="esim")
+    rows = [dict(tokenizer(*pair)) for pair in [("the king", "a queen"), ("no", "who is the king")]]
+    collate = LayersCollator(DataCollatorWithPadding(tokenizer))
+
+    once = compute_layers(model, tokenizer, rows)
+
+    torch.testing.assert_close(model(**collate(once)).logits, model(**collate(rows)).logits, rtol=0, atol=1e-2)
+
+
+def test_layers_are_computed_once_of_a_frozen_bilm_only(
+    tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(tokenizer)
+    assert layers_pay(tagger, rows, rows)
+    monkeypatch.setattr("elmo_hf.training.finetuning.LAYERS_LIMIT", 2 * layers_size(tagger.config, rows) - 1)
+    assert not layers_pay(tagger, rows, rows)
+    tagger.unfreeze_bilm()
+    assert not layers_pay(tagger, rows)
+    with pytest.raises(ElmoError, match=r"^The layers of a biLM that is trained change: freeze it, or do without"):
+        compute_layers(tagger, tokenizer, rows)
+
+
+def test_a_model_of_the_task_goes_on(tagger: ElmoForTokenClassification, tmp_path: Path) -> None:
+    tagger.save_pretrained(tmp_path / "tagger")
+    ElmoTokenizer.from_pretrained(ELMO_TINY_EN).save_pretrained(tmp_path / "tagger")
+    name = str(tmp_path / "tagger")
+
+    model, _ = load_task_model(ElmoForTokenClassification, name, ["B-PER"], default_head="bilstm-crf")
+
+    assert list(model.config.id2label.values()) == NAMES
+    assert model.config.head is None
+    assert torch.equal(model.classifier.weight, tagger.classifier.weight)
+    with pytest.raises(ElmoError, match=r"tagger has the labels O, B-PER, I-PER, and the data B-LOC: begin from the"):
+        load_task_model(ElmoForTokenClassification, name, ["B-LOC", "O"])
+    with pytest.raises(ElmoError, match=r"tagger has the head linear: leave it, or begin from the language model\.$"):
+        load_task_model(ElmoForTokenClassification, name, NAMES, head="bilstm-crf")
+
+
+def test_a_model_of_numbers_goes_on(tmp_path: Path) -> None:
+    model, tokenizer = load_task_model(
+        ElmoForSequenceClassification, "elmo-tiny-en", None, problem_type="regression", default_head="max"
+    )
+    assert model.config.head == "max"
+    assert model.num_labels == 1
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+
+    again, _ = load_task_model(ElmoForSequenceClassification, str(tmp_path / "model"), None)
+
+    assert again.config.id2label == {0: "score"}
+    with pytest.raises(ElmoError, match=r"model has the labels score, and the data bad, good: begin from"):
+        load_task_model(ElmoForSequenceClassification, str(tmp_path / "model"), ["bad", "good"])
+
+
+def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
+    with pytest.raises(ElmoError, match=r"^nothing-there cannot be loaded: .*$"):
+        load_task_model(ElmoForTokenClassification, "nothing-there", NAMES)
+    with pytest.raises(ElmoError, match=r"^.*elmo-tiny-en cannot be loaded: `mix_at` is 'output', but the head .*$"):
+        load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, mix_at="output")
+
+
+def test_the_card_has_figures_that_the_hub_reads(tagger: ElmoForTokenClassification, tmp_path: Path) -> None:
+    write_card(
+        tmp_path,
+        tagger,
+        task="token-classification",
+        base="elmo-tiny-en",
+        data="names.conll",
+        scores={"dev": {"f1": 0.5}, "test": {"f1": 0.43219, "accuracy": 0.9}},
+        command=["python", "finetune_ner.py", "my file"],
+        report="PER 1.00",
+    )
+
+    card = ModelCard.load(tmp_path / "README.md")
+    found = {(result.dataset_split, result.metric_type): result.metric_value for result in card.data.eval_results}
+    assert found == {("dev", "f1"): 0.5, ("test", "f1"): 0.4322, ("test", "accuracy"): 0.9}
+    assert card.data.base_model is None
+    for part in ("python finetune_ner.py 'my file'", "| input | 0.333 0.333 0.333 | 1.000 |", "PER 1.00", "`linear`"):
+        assert part in card.text
+    with pytest.raises(ElmoError, match=r"README\.md cannot be written"):
+        write_card(
+            tmp_path / "no", tagger, task="x", base="y", data="z", scores={"dev": {"f1": 0.5}}, command=["python"]
+        )

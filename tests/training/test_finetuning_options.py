@@ -1,0 +1,130 @@
+"""Options reach the model and the trainer, and those that make no sense end the command with one line."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from elmo_hf import ElmoForTokenClassification
+from elmo_hf.training.finetuning import load_task_model
+from elmo_hf.training.finetuning_options import (
+    add_options,
+    at_least,
+    model_fields,
+    parse_options,
+    read_splits,
+    source_of,
+    training_arguments,
+)
+
+
+NAMES = ["O", "B-PER", "I-PER"]
+
+
+@pytest.fixture
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    data = add_options(
+        parser, ElmoForTokenClassification, formats="columns", usual_head="the usual one", learning_rate=3e-3
+    )
+    data.add_argument("--max-words", type=int, default=400)
+    return parser
+
+
+def test_options_reach_the_model_and_the_trainer(parser: argparse.ArgumentParser, tmp_path: Path) -> None:
+    options = parser.parse_args(
+        ["--output", str(tmp_path), "--head=bilstm-crf", "--mix-at=both", "--dropout=0.25", "--unfreeze", "--epochs=3"]
+    )
+
+    model, _ = load_task_model(ElmoForTokenClassification, options.model, NAMES, **model_fields(options))
+
+    assert (model.config.head, model.config.mix_at, model.config.head_hidden_size) == ("bilstm-crf", "both", 200)
+    assert model.config.classifier_dropout == 0.25
+    assert not model.config.freeze_bilm
+    arguments = training_arguments(options, "f1", evaluate=True)
+    assert (arguments.num_train_epochs, arguments.learning_rate) == (3, 1e-4)
+    assert arguments.load_best_model_at_end
+    assert not training_arguments(options, "f1", evaluate=False).load_best_model_at_end
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [([], 3e-3), (["--unfreeze"], 1e-4), (["--learning-rate=0"], 0.0), (["--learning-rate=0.5"], 0.5)],
+)
+def test_the_learning_rate(given: list[str], rate: float, parser: argparse.ArgumentParser, tmp_path: Path) -> None:
+    options = parser.parse_args(["--output", str(tmp_path), *given])
+
+    assert training_arguments(options, "f1", evaluate=True).learning_rate == rate
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--batch-size=0",
+        "--accumulate=0",
+        "--epochs=0",
+        "--epochs=-3",
+        "--learning-rate=nan",
+        "--warmup-steps=-1",
+        "--weight-decay=-1",
+        "--seed=-1",
+        "--threads=0",
+        "--patience=0",
+        "--schedule=foo",
+        "--head-hidden-size=0",
+        "--batch-size=two",
+    ],
+)
+def test_a_number_out_of_range_is_refused(
+    option: str, parser: argparse.ArgumentParser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--output", str(tmp_path), option])
+
+    assert f"argument {option.partition('=')[0]}: " in capsys.readouterr().err
+
+
+def test_numbers_keep_their_type() -> None:
+    assert (at_least(1)("3"), type(at_least(1)("3"))) == (3, int)
+    assert at_least(0.0)("0") == 0.0
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^0 is not above 0$"):
+        at_least(0.0, above=True)("0")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "give a file to train on, or --dataset; or --dev or --test"),
+        (["train", "--dataset=x"], "give files or --dataset: train would not be read"),
+        (["--dataset=x", "--dev=mine"], "give files or --dataset: mine would not be read"),
+        (["--dataset=x", "--splits", "train", "--patience=2"], "--patience needs --dev, or a second one of --splits"),
+        (["train", "--max-words=2"], "--max-words is to be 3 or more"),
+        (["train", "--output=file"], "file is no folder"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    given: list[str],
+    message: str,
+    parser: argparse.ArgumentParser,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    monkeypatch.setattr("sys.argv", ["script", "--output=out", *given])
+
+    with pytest.raises(SystemExit):
+        parse_options(parser)
+
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_read(parser: argparse.ArgumentParser) -> None:
+    files = parser.parse_args(["a", "--test=c", "--output=out"])
+    splits = parser.parse_args(["--dataset=x", "--splits", "train", "dev", "--dataset-config=en", "--output=out"])
+
+    assert read_splits(files, lambda name: [name], lambda *_: []) == {"train": ["a"], "test": ["c"]}
+    loaded = read_splits(splits, lambda _: [], lambda name, split, config: [(name, split, config)])
+    assert loaded == {"train": [("x", "train", "en")], "dev": [("x", "dev", "en")]}
+    assert (source_of(files, "test"), source_of(splits, "dev")) == ("c", "x, dev")
