@@ -35,11 +35,11 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 
-from .batch_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
 from .graphs_elmo import graph_steps as graph_steps
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
+from .inputs_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
 
 # of a checkpoint's files, older versions of Transformers copy only those that are named here
 from .native_elmo import load as load
@@ -53,7 +53,7 @@ from .outputs_elmo import (
 from .packing_elmo import Packing, is_exporting, pack_words
 from .recurrence_elmo import InputProjections, LstmWeights, read_words
 from .softmax_elmo import ElmoSoftmax, log_uniform
-from .token_layer_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
+from .token_encoder_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
 from .triton_elmo import triton_steps as triton_steps
 from .word_cache_elmo import WordCache
 
@@ -259,7 +259,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         # the parent's signature says Embedding where its get_input_embeddings says Module
         return embeddings  # type: ignore[return-value]
 
-    def choose_trained(self) -> None:
+    def mark_trainable(self) -> None:
         """Mark what is not trained: here the mix where one layer is chosen in its place, in subclasses other parts."""
         for module in self.modules():
             if isinstance(module, ElmoScalarMix):
@@ -271,7 +271,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Load as any Transformers model; see `PreTrainedModel.from_pretrained`, which trains all weights."""
         loaded = super().from_pretrained(*args, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        model.choose_trained()
+        model.mark_trainable()
         return loaded
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
@@ -292,7 +292,7 @@ class ElmoModel(ElmoPreTrainedModel):
         self.scalar_mix = ElmoScalarMix(config)
         # CODEPATH: words in bilm-tf models trained without a character encoder, characters in every English release
         self.input_table = "word_embeddings" if config.word_embedding_dim else "char_embeddings"
-        self.choose_trained()
+        self.mark_trainable()
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
@@ -463,12 +463,12 @@ class ElmoLanguageModel(ElmoPreTrainedModel):
         # bilm-tf trains with dropout before and after each layer
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.softmax = ElmoSoftmax(config)
-        self.choose_trained()
+        self.mark_trainable()
         self.post_init()
 
-    def choose_trained(self) -> None:
+    def mark_trainable(self) -> None:
         """Train all but the mix, which is a task's."""
-        super().choose_trained()
+        super().mark_trainable()
         self.elmo.scalar_mix.requires_grad_(False)
 
     def get_output_embeddings(self) -> nn.Module:
@@ -672,12 +672,12 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.dropout = nn.Dropout(config.classifier_dropout)
         width = config.hidden_size if self.head is None else self.head.output_size
         self.classifier = nn.Linear(width, self.num_labels)
-        self.choose_trained()
+        self.mark_trainable()
         self.post_init()
 
-    def choose_trained(self) -> None:
+    def mark_trainable(self) -> None:
         """Train the biLM as the configuration says."""
-        super().choose_trained()
+        super().mark_trainable()
         for parameter in self.bilm_parameters():
             parameter.requires_grad_(not self.config.freeze_bilm)
         self.train(self.training)
@@ -685,12 +685,12 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     def freeze_bilm(self) -> None:
         """Leave the biLM as it is in training, without dropout; the mix of its layers is still trained."""
         self.config.freeze_bilm = True
-        self.choose_trained()
+        self.mark_trainable()
 
     def unfreeze_bilm(self) -> None:
         """Train the biLM, too."""
         self.config.freeze_bilm = False
-        self.choose_trained()
+        self.mark_trainable()
 
     def bilm_parameters(self) -> list[nn.Parameter]:
         """List the parameters of the biLM, without those of the mix."""

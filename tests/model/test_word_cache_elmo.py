@@ -34,7 +34,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(distinct))
         return encode(self, distinct)
 
-    monkeypatch.setattr("elmo_hf.model.token_layer_elmo.ElmoTokenEncoder.encode_all", counting)
+    monkeypatch.setattr("elmo_hf.model.token_encoder_elmo.ElmoTokenEncoder.encode_all", counting)
     return counts
 
 

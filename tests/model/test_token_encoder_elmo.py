@@ -1,8 +1,8 @@
-"""`model.token_layer_elmo`: what is saved for speed changes no number."""
+"""`model.token_encoder_elmo`: what is saved for speed changes no number."""
 
 import torch
 
-from elmo_hf.model.token_layer_elmo import distinct_rows
+from elmo_hf.model.token_encoder_elmo import distinct_rows
 from support.tiny_models import sentence, tiny_config, tiny_model
 
 

@@ -1,9 +1,9 @@
-"""`batch_elmo`: neighbours, sentences and labels of rows of words, wherever the padding is."""
+"""`model.inputs_elmo`: neighbours, sentences and labels of rows of words, wherever the padding is."""
 
 import pytest
 import torch
 
-from elmo_hf.model.batch_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
+from elmo_hf.model.inputs_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
 
 
 BOS, EOS = 1, 2
