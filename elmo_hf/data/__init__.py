@@ -1,4 +1,4 @@
-"""Text and annotated files: sentences from files of any size, tagged sentences, and labelled records.
+"""Text and annotated files: sentences from files of any size, tagged sentences, labelled records, and batches.
 
-Imports `elmo_hf.model` for the tokenizer. `training`, `cli` and `integrations` read their input through it.
+Imports `elmo_hf.model` for the tokenizer. `embedding`, `training`, `integrations` and `cli` import it.
 """

@@ -4,7 +4,6 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf import __version__
+from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
 
@@ -26,9 +26,6 @@ from .parts import Line, Part, is_done, parts_folder, read_part, save_part, work
 Vectors = NDArray[np.float32]
 # raw text, or words that are already split
 Sentence = str | Sequence[str]
-
-# Batches are cut from this many sentences sorted by length: enough to make them even, few enough to hold in memory.
-WINDOW_IN_BATCHES = 16
 
 # vectors of a part of a corpus: what an interruption can lose, and what is held in memory
 PART_BYTES, PART_SENTENCES = 2**26, 4096
@@ -99,8 +96,7 @@ def embed(
         raise ValueError("The model is in training mode, where vectors may be random: call `model.eval()` first.")
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}: it must be at least 1.")
-    remaining = iter(sentences)
-    while window := list(islice(remaining, WINDOW_IN_BATCHES * batch_size)):
+    for window in windows(sentences, max_items=BATCHES_PER_WINDOW * batch_size):
         yield from _embed_window(model, tokenizer, window, chosen, batch_size)
 
 
@@ -214,13 +210,10 @@ def _embed_window(
 ) -> list[Vectors]:
     """Compute the vectors of some sentences, and tell `done` the words of each batch."""
     words = [tokenizer.tokenize(item) if isinstance(item, str) else list(item) for item in window]
-    # the longest first: what does not fit into memory fails at once
-    order = sorted(range(len(words)), key=lambda i: len(words[i]), reverse=True)
+    # with both boundary tokens
+    lengths = [len(sentence) + 2 for sentence in words]
     results: dict[int, Vectors] = {}
-    while order:
-        longest = len(words[order[0]]) + 2
-        count = max(1, min(batch_size, batch_size * WORDS_PER_SENTENCE // longest))
-        indices, order = order[:count], order[count:]
+    for indices in batches_by_length(lengths, max_sentences=batch_size, max_positions=batch_size * WORDS_PER_SENTENCE):
         vectors = _embed_batch(model, tokenizer, [words[i] for i in indices], layer)
         results.update(zip(indices, vectors, strict=True))
         done(sum(len(words[i]) for i in indices))

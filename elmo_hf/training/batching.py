@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import IterableDataset, Sampler, get_worker_info
 from transformers import PreTrainedTokenizerBase
 
+from elmo_hf.data.batches import batch_bounds
 from elmo_hf.errors import ElmoError
 
 
@@ -135,13 +136,9 @@ class BucketedSentences(Sampler[list[int]]):
             raise ElmoError("No sentence has words: check the text.")
         self.seed = seed
         self.epoch = 0
-        # the longest first, so that the first sentence of a batch tells how many it has room for
         longest_first = -np.sort(-self.lengths[self.lengths > 0])
-        # starts of batches among the sentences, and their end
-        self.bounds = [0]
-        while self.bounds[-1] < len(longest_first):
-            room = words_per_batch // (int(longest_first[self.bounds[-1]]) + 2)
-            self.bounds.append(min(self.bounds[-1] + max(1, room), len(longest_first)))
+        # with both boundary tokens
+        self.bounds = batch_bounds(longest_first + 2, max_positions=words_per_batch)
         while len(self) % processes:
             # halve the batch of most sentences
             sizes = np.diff(self.bounds)

@@ -24,6 +24,7 @@ from transformers import (
 )
 
 from elmo_hf.bundled import ELMO_TINY_EN, model_folder
+from elmo_hf.data.batches import batches_by_length
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
 from elmo_hf.hub.cards import KeepsCard
@@ -141,9 +142,8 @@ def compute_layers(
     training = model.training
     torch.nn.Module.to(model.eval(), device)
     done: list[dict[str, Any]] = [{} for _ in rows]
-    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]["input_ids"]))
-    for start in tqdm(range(0, len(rows), batch_size), desc="layers of the biLM", unit="batch"):
-        numbers = order[start : start + batch_size]
+    batches = batches_by_length([len(row["input_ids"]) for row in rows], max_sentences=batch_size)
+    for numbers in tqdm(batches, desc="layers of the biLM", unit="batch"):
         inputs = [{name: rows[number][name] for name in tokenizer.model_input_names} for number in numbers]
         batch = tokenizer.pad(inputs, return_tensors="pt").to(model.device)
         outputs = model(**batch, output_hidden_states=True)

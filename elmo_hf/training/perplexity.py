@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.embedding.vectors import Sentence, load
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors, new_file
@@ -35,8 +36,6 @@ Places = NDArray[np.int64]
 State = tuple[LayerState, ...]
 
 WORDS_PER_BATCH = 2048
-# Batches are cut from this many sorted by length: enough to make them even, few enough to hold in memory.
-WINDOW_IN_BATCHES = 16
 # from what a direction reads to what it predicts, which it reads next
 STEPS = np.array([[1], [-1]])
 
@@ -191,7 +190,7 @@ def _score_stream(
     model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentences: Iterable[list[str]], words_per_batch: int
 ) -> Iterator[SentenceScore]:
     state: State | None = None
-    for window in _windows(sentences, words_per_batch):
+    for window in windows(sentences, max_size=words_per_batch, size_of=_predictions):
         table = _Table(tokenizer, window)
         reading = np.concatenate([table.reading(i) for i in range(len(window))], axis=1)
         (losses,), state = _losses(model, table, [reading], words_per_batch, state)
@@ -202,31 +201,18 @@ def _score_stream(
 def _score_apart(
     model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentences: Iterable[list[str]], words_per_batch: int
 ) -> Iterator[SentenceScore]:
-    for window in _windows(sentences, WINDOW_IN_BATCHES * words_per_batch):
+    for window in windows(sentences, max_size=BATCHES_PER_WINDOW * words_per_batch, size_of=_predictions):
         table = _Table(tokenizer, window)
-        # the longest first: what does not fit into memory fails at once
-        order = sorted(range(len(window)), key=lambda i: len(window[i]), reverse=True)
         scores: dict[int, SentenceScore] = {}
-        while order:
-            room = max(1, words_per_batch // (len(window[order[0]]) + 1))
-            batch, order = order[:room], order[room:]
+        for batch in batches_by_length([_predictions(words) for words in window], max_positions=words_per_batch):
             losses, _ = _losses(model, table, [table.reading(i) for i in batch], words_per_batch)
             scores.update({i: table.score(i, own) for i, own in zip(batch, losses, strict=True)})
         yield from (scores[i] for i in range(len(window)))
 
 
-def _windows(sentences: Iterable[list[str]], predictions: int) -> Iterator[list[list[str]]]:
-    """Group sentences to so many predictions at most; a longer sentence is a group of its own."""
-    window: list[list[str]] = []
-    size = 0
-    for words in sentences:
-        if window and size + len(words) + 1 > predictions:
-            yield window
-            window, size = [], 0
-        window.append(words)
-        size += len(words) + 1
-    if window:
-        yield window
+def _predictions(words: Sequence[str]) -> int:
+    """Return how many words each direction predicts: those of the sentence, and a boundary token."""
+    return len(words) + 1
 
 
 class _Table:
