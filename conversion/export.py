@@ -17,7 +17,8 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from elmo_hf import ElmoConfig, ElmoTokenizer
 from elmo_hf.embedding.formats import PatientFile
-from elmo_hf.inspection import one_line, read_config, read_json
+from elmo_hf.errors import one_line
+from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model.backend_elmo import PAD
 
 from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS

@@ -1,49 +1,31 @@
-"""ELMo as a first-class Hugging Face Transformers model."""
+"""ELMo as a first-class Hugging Face Transformers model.
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForPreTraining,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-)
+`import elmo_hf` registers ELMo with Transformers: `AutoModel.from_pretrained` then loads it as any other model.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .bundled import ELMO_TINY_EN
 from .errors import ElmoError
-from .int8 import ElmoInt8Config
-from .model.configuration_elmo import ElmoConfig
-from .model.modeling_elmo import (
-    ElmoForMaskedLM,
-    ElmoForPreTraining,
-    ElmoForSequenceClassification,
-    ElmoForTokenClassification,
-    ElmoModel,
-    ElmoPreTrainedModel,
-)
-from .model.tokenization_elmo import ElmoTokenizer
+
+
+if TYPE_CHECKING:
+    from .model import (
+        ElmoConfig,
+        ElmoForMaskedLM,
+        ElmoForPreTraining,
+        ElmoForSequenceClassification,
+        ElmoForTokenClassification,
+        ElmoInt8Config,
+        ElmoModel,
+        ElmoPreTrainedModel,
+        ElmoTokenizer,
+    )
 
 
 __version__ = "0.1.0"
-
-# `AutoModel.from_pretrained` finds the classes here ...
-AutoConfig.register(ElmoConfig.model_type, ElmoConfig, exist_ok=True)
-AutoTokenizer.register(ElmoConfig, fast_tokenizer_class=ElmoTokenizer, exist_ok=True)
-AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
-AutoModelForPreTraining.register(ElmoConfig, ElmoForPreTraining, exist_ok=True)
-AutoModelForMaskedLM.register(ElmoConfig, ElmoForMaskedLM, exist_ok=True)
-AutoModelForSequenceClassification.register(ElmoConfig, ElmoForSequenceClassification, exist_ok=True)
-AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification, exist_ok=True)
-
-# ... and what is saved from here carries its code to where this package is not installed
-ElmoConfig.register_for_auto_class()
-ElmoTokenizer.register_for_auto_class()
-ElmoModel.register_for_auto_class("AutoModel")
-ElmoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
-ElmoForMaskedLM.register_for_auto_class("AutoModelForMaskedLM")
-ElmoForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
-ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
 
 __all__ = [
     "ELMO_TINY_EN",
@@ -58,3 +40,25 @@ __all__ = [
     "ElmoPreTrainedModel",
     "ElmoTokenizer",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+# hidden from type checkers, which would take every name for an attribute of this module
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import the models when one of their names is first used."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import model
+
+        return getattr(model, name)
+
+
+# Importing `elmo_hf.model` registers ELMo. It also imports torch and Transformers, which takes seconds and which
+# `elmo-hf --help` does without: in the console script, the command that runs imports what it needs.
+if Path(sys.argv[0]).name.removesuffix(".exe") != "elmo-hf":
+    from . import model as model

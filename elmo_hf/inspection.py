@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from .errors import ElmoError
+from .errors import ElmoError, one_line
 from .model.configuration_elmo import ElmoConfig
 
 
@@ -104,17 +104,6 @@ def readable_size(size: int) -> str:
     return f"{value:.3g} GB"
 
 
-def one_line(error: BaseException) -> str:
-    """Write an error as one line."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, UnicodeEncodeError):
-        return f"{error.object!r:.200} is not {error.encoding.upper()} ({error.reason}): rename or change it."
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 def _count_parameters(folder: Path) -> tuple[dict[str, int], set[str]]:
     """Count the parameters of each part, and list their dtypes, from the headers of the weights."""
     files = sorted(folder.glob("*.safetensors"))
@@ -202,4 +191,4 @@ def _describe_provenance(folder: Path) -> list[tuple[str, str]]:
     return rows
 
 
-__all__ = ["describe", "describe_layers", "one_line", "read_config", "read_json", "readable_size"]
+__all__ = ["describe", "describe_layers", "read_config", "read_json", "readable_size"]

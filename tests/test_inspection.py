@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo_hf import ElmoConfig, ElmoError
-from elmo_hf.inspection import describe, describe_layers, one_line, read_config, read_json, readable_size
+from elmo_hf.inspection import describe, describe_layers, read_config, read_json, readable_size
 from elmo_hf_conversion import convert
 from support.original_formats import write_training_folder
 
@@ -17,22 +17,6 @@ from support.original_formats import write_training_folder
 )
 def test_readable_size(size: int, text: str) -> None:
     assert readable_size(size) == text
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ValueError("two\n lines"), "two lines"),
-        (ValueError(), "ValueError"),
-        (FileNotFoundError(2, "No such file", "a.json"), "a.json: No such file"),
-        (
-            UnicodeEncodeError("utf-8", "a\udcff", 1, 2, "surrogates not allowed"),
-            r"'a\udcff' is not UTF-8 (surrogates not allowed): rename or change it.",
-        ),
-    ],
-)
-def test_one_line(error: Exception, text: str) -> None:
-    assert one_line(error) == text
 
 
 def test_layers_in_words() -> None:

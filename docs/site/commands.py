@@ -7,7 +7,7 @@ from typing import Any
 
 from mkdocs.structure.pages import Page
 
-from elmo_hf.cli import build_parser
+from elmo_hf.cli.main import build_parser
 
 
 PAGE = "commands.md"

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_hf.data.corpus import read_lines
-from elmo_hf.inspection import read_config
-
 from .shared import Commands, add_model, add_tokenized, printable, silence_libraries, width_of
 
 
@@ -106,6 +103,7 @@ def _embed(options: argparse.Namespace) -> int:
     if options.output is None and asked:
         options.wrong_usage("--pool, --dtype, --engine and --resume are for --output")
     from elmo_hf.embedding.vectors import parse_layer
+    from elmo_hf.inspection import read_config
 
     silence_libraries()
     layers = parse_layer(options.layers, read_config(options.model).num_hidden_layers)
@@ -152,6 +150,7 @@ def engine_of(options: argparse.Namespace) -> Any:
 
 def read_input(options: argparse.Namespace) -> Iterator[Any]:
     """Read the sentences that the options name, each a text or a list of words, or both."""
+    from elmo_hf.data.corpus import read_lines
     from elmo_hf.data.labelled import read_texts, read_words
     from elmo_hf.embedding.vectors import Line
 

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from elmo_hf.inspection import readable_size
-
 from .shared import Commands, printable, silence_libraries
 
 
@@ -45,6 +43,7 @@ def add_push(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 def _push(options: argparse.Namespace) -> int:
     from elmo_hf.hub.sharing import prepare, push
+    from elmo_hf.inspection import readable_size
 
     silence_libraries()
     about = {

@@ -9,8 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from elmo_hf import __version__
-from elmo_hf.errors import ElmoError
-from elmo_hf.inspection import one_line
+from elmo_hf.errors import ElmoError, one_line
 
 from .embed import add_embed
 from .hub import add_push

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 from elmo_hf.bundled import model_folder
-from elmo_hf.data.corpus import read_lines
 from elmo_hf.errors import ElmoError
-from elmo_hf.inspection import describe, describe_layers, read_config, readable_size
 
 from .shared import Commands, notes_held_back, printable, silence_libraries
 
@@ -58,6 +56,7 @@ def _convert(options: argparse.Namespace) -> int:
         return _list_releases(options)
     if not options.sources or options.output is None:
         options.wrong_usage("give a SOURCE and --output, or --list")
+    from elmo_hf.inspection import describe_layers, readable_size
     from elmo_hf_conversion import convert
 
     silence_libraries()
@@ -131,6 +130,7 @@ def add_export(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def _export(options: argparse.Namespace) -> int:
     if options.format == "onnx":
         return _export_onnx(options)
+    from elmo_hf.inspection import readable_size
     from elmo_hf_conversion import export
 
     silence_libraries()
@@ -145,6 +145,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _export_onnx(options: argparse.Namespace) -> int:
+    from elmo_hf.inspection import readable_size
     from elmo_hf.integrations.exporting import export_onnx
 
     silence_libraries()
@@ -166,6 +167,8 @@ def add_inspect(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> int:
+    from elmo_hf.inspection import describe, readable_size
+
     rows = describe(options.model)
     size = sum(path.stat().st_size for path in options.model.iterdir())
     print(printable(f"{options.model} ({readable_size(size)})"))
@@ -197,6 +200,8 @@ def add_verify(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    from elmo_hf.data.corpus import read_lines
+    from elmo_hf.inspection import read_config
     from elmo_hf_conversion.verify import verify
 
     silence_libraries()

@@ -3,8 +3,6 @@
 import argparse
 from pathlib import Path
 
-from elmo_hf.data.corpus import read_sentences
-
 from .shared import Commands, add_files, add_model, add_tokenized, silence_libraries
 
 
@@ -67,6 +65,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _plot_neighbours(options: argparse.Namespace) -> int:
+    from elmo_hf.data.corpus import read_sentences
     from elmo_hf.integrations.named_model import NamedModel
     from elmo_hf.integrations.plotting import (
         check_picture,

@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo_hf.bundled import model_folder
-from elmo_hf.data.corpus import (
-    count_words,
-    coverage,
-    find_files,
-    most_frequent,
-    read_placed_sentences,
-    read_sentences,
-    write_vocabulary,
-)
 from elmo_hf.errors import ElmoError
-from elmo_hf.files import check_new_file
 
 from .shared import Commands, add_files, add_tokenized, printable, silence_libraries
 
@@ -53,6 +43,9 @@ def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None
 
 
 def _build_vocab(options: argparse.Namespace) -> int:
+    from elmo_hf.data.corpus import count_words, coverage, most_frequent, read_sentences, write_vocabulary
+    from elmo_hf.files import check_new_file
+
     check_new_file(options.output)
     limits = {"min_count": options.min_count, "max_size": options.max_size}
     # refuse what can be refused before the text is read
@@ -100,6 +93,8 @@ def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def _perplexity(options: argparse.Namespace) -> int:
+    from elmo_hf.data.corpus import find_files, read_placed_sentences
+    from elmo_hf.files import check_new_file
     from elmo_hf.training.perplexity import CorpusScore, load_language_model, open_score_file, score
 
     silence_libraries()

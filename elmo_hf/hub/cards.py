@@ -9,8 +9,8 @@ from typing import Any
 from huggingface_hub import RepoCard
 from huggingface_hub.repocard_data import CardData
 
-from elmo_hf.errors import ElmoError
-from elmo_hf.inspection import describe, one_line, read_config, read_json
+from elmo_hf.errors import ElmoError, one_line
+from elmo_hf.inspection import describe, read_config, read_json
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
 

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
-from elmo_hf.errors import ElmoError
-from elmo_hf.inspection import one_line
+from elmo_hf.errors import ElmoError, one_line
 
 
 @contextmanager

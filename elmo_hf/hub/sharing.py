@@ -22,18 +22,11 @@ from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from huggingface_hub.utils import validate_repo_id
 from transformers.dynamic_module_utils import get_relative_import_files
 
-from elmo_hf import (
-    ElmoForMaskedLM,
-    ElmoForPreTraining,
-    ElmoForSequenceClassification,
-    ElmoForTokenClassification,
-    ElmoModel,
-    __version__,
-    model,
-)
+from elmo_hf import __version__, model
 from elmo_hf.embedding.vectors import load
-from elmo_hf.errors import ElmoError
-from elmo_hf.inspection import one_line, read_config, read_json
+from elmo_hf.errors import ElmoError, one_line
+from elmo_hf.inspection import read_config, read_json
+from elmo_hf.model import MODEL_CLASSES
 
 from .cards import CARD, complete_card, is_unedited, make_card, split_card, task_of
 from .errors import explaining
@@ -57,17 +50,6 @@ MODEL_FILES = (
 OTHER_FILES = ("LICENSE*", "LICENCE*", "NOTICE*", "*_results.json")
 
 WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
-
-CLASSES = {
-    cls.__name__: cls
-    for cls in (
-        ElmoModel,
-        ElmoForPreTraining,
-        ElmoForMaskedLM,
-        ElmoForTokenClassification,
-        ElmoForSequenceClassification,
-    )
-}
 
 # a file that a card shows or links to: no address, no folder
 LINKED = re.compile(r"""(?:\]\(|src=["'])([\w][\w. -]*)[)"'#]""")
@@ -290,14 +272,14 @@ def check_folder(folder: Path) -> list[str]:
         raise ElmoError(f"{folder} is not a folder: give that of a model.")
     config = read_config(folder)
     architecture = (config.architectures or [""])[0]
-    if architecture not in CLASSES:
+    if architecture not in MODEL_CLASSES:
         raise ElmoError(
             f"{folder / 'config.json'} names no class of elmo_hf ({architecture!r}): save the model again."
         )
     if (folder / WEIGHTS).exists() and (folder / WEIGHTS_INDEX).exists():
         raise ElmoError(f"{folder} has its weights twice, in one file and in parts: delete {WEIGHTS} or the parts.")
     notes = check_code(folder)
-    model, _ = load(folder, CLASSES[architecture])
+    model, _ = load(folder, MODEL_CLASSES[architecture])
     del model
     return notes
 

@@ -1,5 +1,6 @@
 """`elmo_hf.cli`: the command as a whole, and that an error is one line and leaves nothing behind."""
 
+import argparse
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 import elmo_hf
 from elmo_hf.cli import main
+from elmo_hf.cli.main import build_parser
 from elmo_hf.embedding import vectors
 from support.cli_runs import COMMAND, Captured, error_of, run
 
@@ -51,6 +54,62 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "perplexity",
         "plot",
     ]
+
+
+# the console script that pip makes, which then lists the modules that it imported
+CONSOLE_SCRIPT = """
+import sys
+from elmo_hf.cli import main
+try:
+    status = main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+sys.exit(status)
+"""
+
+HEAVY = {"huggingface_hub", "numpy", "safetensors", "tokenizers", "torch", "transformers"}
+
+
+@pytest.fixture
+def console_script(tmp_path: Path) -> Path:
+    """The command as it is installed: what it imports depends on its name."""
+    script = tmp_path / "elmo-hf"
+    script.write_text(CONSOLE_SCRIPT, encoding="utf-8")
+    return script
+
+
+def commands_of(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
+    """List the arguments that name each command, from those of the whole to those of a picture."""
+    yield []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield from ([name, *inner] for inner in commands_of(command))
+
+
+@pytest.mark.parametrize("usage", [["--help"], ["--no-such-option"]], ids=" ".join)
+@pytest.mark.parametrize("command", list(commands_of(build_parser())), ids=" ".join)
+def test_help_and_wrong_usage_import_nothing_slow(command: list[str], usage: list[str], console_script: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, str(console_script), *command, *usage], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == (0 if usage == ["--help"] else 2)
+    imported = {name.split(".")[0] for name in ended.stderr.splitlines()[-1].split()}
+    assert "elmo_hf" in imported
+    assert HEAVY.isdisjoint(imported)
+
+
+def test_the_console_script_finds_the_models_when_a_command_needs_them(console_script: Path, bilm_model: Path) -> None:
+    arguments = ["embed", "--text", "The bank", "--model", str(bilm_model)]
+
+    ended = subprocess.run(
+        [sys.executable, str(console_script), *arguments], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("# 0: The bank\n")
+    assert "transformers" in ended.stderr.split()
 
 
 def test_version(capsys: Captured) -> None:
