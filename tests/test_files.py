@@ -1,11 +1,15 @@
-"""`elmo_hf.files`: a new file appears whole or not at all, and an error of writing names it."""
+"""`elmo_hf.files`: a new file or folder appears whole or not at all, and an error of writing names it.
 
+What goes wrong while `convert` writes is in conversion/test_convert.py.
+"""
+
+import os
 from pathlib import Path
 
 import pytest
 
 from elmo_hf import ElmoError
-from elmo_hf.files import check_new_file, naming_errors, new_file
+from elmo_hf.files import check_new_file, naming_errors, new_file, new_folder, refuse_existing
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -69,3 +73,63 @@ def test_refuses_a_name_that_is_taken_and_a_folder_that_is_not_there(tmp_path: P
 def test_an_error_without_a_number_is_told_by_its_words() -> None:
     with pytest.raises(ElmoError, match=r"^a cannot be written \(no luck\)"), naming_errors(Path("a")):
         raise OSError("no luck")
+
+
+def fill(output: Path, *, size: int = 1) -> None:
+    with new_folder(output, size=size) as folder:
+        (folder / "file").write_text("content")
+
+
+def test_the_folder_takes_its_name_at_the_end(tmp_path: Path) -> None:
+    output = tmp_path / "a/b/model"
+
+    with new_folder(output, size=1) as folder:
+        (folder / "file").write_text("content")
+        assert not output.exists()
+
+    assert [path.name for path in output.parent.iterdir()] == ["model"]
+    assert (output / "file").read_text() == "content"
+
+
+@pytest.mark.parametrize(
+    "name", ["with space", "Ελμο 模型", "-model", "--output", "x" * 255, os.fsdecode(b"not UTF-8 \xff")]
+)
+def test_a_folder_may_have_any_name(name: str, tmp_path: Path) -> None:
+    fill(tmp_path / name)
+
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def fail_in_new_folder(output: Path) -> None:
+    with new_folder(output, size=1) as folder:
+        (folder / "file").write_text("half")
+        raise KeyError
+
+
+def test_a_failed_block_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        fail_in_new_folder(tmp_path / "a/b/model")
+
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_with_too_little_space(tmp_path: Path) -> None:
+    with pytest.raises(
+        ElmoError,
+        match=r"model cannot be written \(No space left .*: [\d,]+ bytes are needed, [\d,]+ are free\)",
+    ):
+        fill(tmp_path / "model", size=1 << 70)
+
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_name_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"cannot be written \(.*\): make room, or choose another place"):
+        fill(tmp_path / ("x" * 256))
+
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"exists already: remove it or choose another name\.$"):
+        refuse_existing(tmp_path)

@@ -10,19 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from elmo_hf.errors import ElmoError
+
 from .content import Kind
 
 
 #: Bytes read at a time where a file is hashed or copied.
 CHUNK = 1 << 20
 
+#: Why a reader leaves an array out, as messages say it.
+NOT_OF_BILM = "are not part of the biLM"
 
-class ConversionError(ValueError):
-    """An original that cannot be converted; the message is one line that names file, array and remedy."""
+
+class ConversionError(ElmoError):
+    """Raised for an original that cannot be converted; the message is one line that names file, array and remedy."""
 
 
 class SelectionError(ConversionError):
-    """Files that may be intact, but are not one model: a part is missing, or one of several is to be chosen."""
+    """Raised for files that may be intact, but are not one model: a part is missing, or you have to choose one."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class OriginalCheckpoint:
         characters_name: How messages call the file of the characters.
         left: Names of what the files hold beside the model, such as a softmax, and what is not read.
         left_name: How messages call the file of what is left, where it is not that of the arrays.
+        left_reason: Why it is left, as the end of "these arrays ...".
         chosen: What was taken of several models in one file, for the provenance.
         resources: Open files and temporary folders.
     """
@@ -131,6 +137,7 @@ class OriginalCheckpoint:
     characters_name: str | None = None
     left: tuple[str, ...] = ()
     left_name: str | None = None
+    left_reason: str = NOT_OF_BILM
     chosen: Mapping[str, Any] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack, repr=False)
 
@@ -257,6 +264,7 @@ def describe(files: list[InputFile]) -> str:
 
 
 __all__ = [
+    "NOT_OF_BILM",
     "Choice",
     "ConversionError",
     "InputFile",

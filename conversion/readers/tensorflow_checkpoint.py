@@ -12,7 +12,15 @@ from functools import partial
 
 import numpy as np
 
-from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, describe, source_files
+from .base import (
+    NOT_OF_BILM,
+    ConversionError,
+    InputFile,
+    OriginalArray,
+    OriginalCheckpoint,
+    describe,
+    source_files,
+)
 from .content import Kind
 from .options import read_options
 from .parts import find_options, find_vocabulary, read_lines
@@ -30,7 +38,10 @@ SUFFIX = ".index"
 #: Of the variables of the model, and of what the optimiser remembers of them.
 SCOPE = "lm"
 
-#: Variables of the training, such as what the optimiser remembers of each.
+#: Why the variables that `LEFT` matches are left out, as messages say it.
+OF_TRAINING = "are training state, such as optimizer slots,"
+
+#: The variables of the training, such as the optimizer's slots.
 LEFT = re.compile(r"(?!lm/).*|.*/Adagrad(_\d+)?")
 
 #: The softmax, `[V, P]` and `[V]`; with `share_embedding_softmax` the first is the table of the words.
@@ -89,6 +100,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         vocabulary=words,
         vocabulary_name=None if vocabulary is None else vocabulary.name,
         left=tuple(sorted(left)),
+        left_reason=OF_TRAINING if reason is None else NOT_OF_BILM,
         resources=resources,
     )
 

@@ -93,7 +93,7 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _list_releases(options: argparse.Namespace) -> int:
-    from elmo_hf_conversion import releases
+    from elmo_hf_conversion.fetch import releases
 
     if options.json:
         print(json.dumps(releases.as_data(), indent=1, ensure_ascii=False))

@@ -24,7 +24,7 @@ class _HeldBack(logging.Handler):
         self.notes: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name == "elmo_hf_conversion.download":
+        if record.name == "elmo_hf_conversion.fetch.download":
             self.show(record)
         else:
             self.notes.append(record)

@@ -190,7 +190,7 @@ def test_that_a_download_is_tried_again_is_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        logging.get_logger("elmo_hf_conversion.download").warning("%s. Trying again.", "\x1b[31mred")
+        logging.get_logger("elmo_hf_conversion.fetch.download").warning("%s. Trying again.", "\x1b[31mred")
         logging.get_logger("elmo_hf_conversion.config").warning("a note")
         raise elmo_hf.ElmoError("no such luck")
 

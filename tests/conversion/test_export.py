@@ -445,7 +445,7 @@ def test_a_model_that_reads_words_needs_its_tokenizer(tmp_path: Path) -> None:
 def test_an_output_that_exists_is_left_alone(model: Path, tmp_path: Path) -> None:
     (tmp_path / "exported").mkdir()
 
-    with pytest.raises(ConversionError, match="already exists"):
+    with pytest.raises(ElmoError, match="exists already"):
         export(model, tmp_path / "exported")
 
     assert not list((tmp_path / "exported").iterdir())

@@ -1,10 +1,12 @@
 """`conversion.verify`: converted models agree with NumPy in every variant, and wrong ones are found out."""
 
+import codecs
 import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
@@ -172,3 +174,21 @@ def test_a_difference_that_is_not_a_number_does_not_pass() -> None:
     difference = LayerDifference(layer=0, with_state=False, max_abs=float("nan"), scale=1.0, tolerance=1e-5)
 
     assert not difference.passed
+
+
+def test_options_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path / "original")
+    options.write_bytes(codecs.BOM_UTF8 + options.read_bytes())
+    convert([weights, options], tmp_path / "model")
+
+    assert all(difference.passed for difference in verify(tmp_path / "model", [weights, options]))
+
+
+def test_an_array_that_the_original_lacks_is_named(tmp_path: Path) -> None:
+    weights, options = write_bilm_hdf5(tmp_path / "original")
+    convert([weights, options], tmp_path / "model")
+    with h5py.File(weights, "a") as file:
+        del file["CNN/W_cnn_0"]
+
+    with pytest.raises(ConversionError, match=r"weights\.hdf5 has no array CNN/W_cnn_0"):
+        verify(tmp_path / "model", [weights, options])

@@ -6,6 +6,7 @@ exception, nothing left behind, no long wait, no memory out of proportion.
 
 import copy
 import gzip
+import importlib
 import json
 import os
 import random
@@ -28,7 +29,7 @@ from safetensors.numpy import load_file
 
 from elmo_hf.cli import main
 from elmo_hf.inspection import read_config
-from elmo_hf_conversion import ConversionError, convert, write
+from elmo_hf_conversion import ConversionError, convert
 from elmo_hf_conversion.readers import tensor_bundle
 from support.hostile_originals import HARMFUL, LARGE, TRACE
 from support.many_langs_format import write_many_langs
@@ -467,8 +468,9 @@ def test_a_file_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.
             file.write(b"more")
         return original(config)
 
-    original = write.elmo_config
-    monkeypatch.setattr(write, "elmo_config", grow)
+    pipeline = importlib.import_module("elmo_hf_conversion.convert")
+    original = pipeline.elmo_config
+    monkeypatch.setattr(pipeline, "elmo_config", grow)
 
     with pytest.raises(ConversionError, match=r"weights\.hdf5 changed while it was read"):
         convert([weights, options], tmp_path / "model")

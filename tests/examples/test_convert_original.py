@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from transformers.utils import logging
+
+from elmo_hf.errors import ElmoError
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "convert_original.py"
@@ -91,3 +94,56 @@ def test_says_what_to_do_where_the_wheel_cannot_be_had(
     assert script.main() == 1
 
     assert re.fullmatch(r"convert_original: error: [^\n]*allennlp==0\.9\.0[^\n]*\n", capsys.readouterr().err)
+
+
+def pip_that(returncode: int, *, stderr: str = "", wheel: bytes | None = None) -> Any:
+    """Make a stand-in for `subprocess.run` that acts as pip would."""
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        if wheel is not None:
+            folder = Path(command[command.index("--dest") + 1])
+            (folder / "allennlp-0.9.0-py3-none-any.whl").write_bytes(wheel)
+        return subprocess.CompletedProcess(command, returncode, "", stderr)
+
+    return run
+
+
+def test_a_cached_model_is_not_downloaded(
+    script: ModuleType, allennlp_fixture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / allennlp_fixture.name).symlink_to(allennlp_fixture)
+    monkeypatch.setattr(script.subprocess, "run", pip_that(1))
+
+    assert script.fetch_allennlp_fixture(tmp_path) == tmp_path / allennlp_fixture.name
+
+
+def test_the_environment_names_the_cache(
+    script: ModuleType, allennlp_fixture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / allennlp_fixture.name).symlink_to(allennlp_fixture)
+    monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path))
+
+    assert script.fetch_allennlp_fixture() == tmp_path / allennlp_fixture.name
+
+
+def test_a_failed_download_names_its_reason_in_one_line(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = "WARNING: retrying\nERROR: Could not find a version.\nERROR: No matching distribution found.\n"
+    monkeypatch.setattr(script.subprocess, "run", pip_that(1, stderr=errors))
+
+    with pytest.raises(ElmoError, match=r"^Could not download .*No matching distribution found\)[^\n]*$"):
+        script.fetch_allennlp_fixture(tmp_path)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wheel_with_another_hash_is_refused(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script.subprocess, "run", pip_that(0, wheel=b"another"))
+
+    with pytest.raises(ElmoError, match="sha256"):
+        script.fetch_allennlp_fixture(tmp_path)
+
+    assert list(tmp_path.iterdir()) == []

@@ -1,14 +1,14 @@
-"""`conversion.releases`: the table is complete, readable, and the one of the documentation."""
+"""`conversion.fetch.releases`: the table is complete, readable, and the one of the documentation."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from elmo_hf_conversion.releases import RELEASES, as_data, as_markdown, as_text
+from elmo_hf_conversion.fetch.releases import RELEASES, as_data, as_markdown, as_text
 
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/conversion.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/conversion.md"
 
 
 def test_the_page_shows_this_table() -> None:

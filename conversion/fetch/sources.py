@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from ..readers import read_files
+from ..readers.base import Choice, ConversionError, InputFile, OriginalCheckpoint, printable
+from ..readers.content import Kind, kind_of
+from ..readers.refused import SPLIT_PART
 from .archives import TARS, extract
 from .download import download, refused_is_forgotten, shown_url
-from .readers import read_files
-from .readers.base import Choice, ConversionError, InputFile, OriginalCheckpoint, printable
-from .readers.content import Kind, kind_of
-from .readers.refused import SPLIT_PART
 
 
 logger = logging.getLogger(__name__)

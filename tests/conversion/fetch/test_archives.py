@@ -1,4 +1,4 @@
-"""`conversion.archives`: an archive gives its parts, and nothing that it says of itself is trusted."""
+"""`conversion.fetch.archives`: an archive gives its parts, and nothing that it says of itself is trusted."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elmo_hf_conversion import ConversionError, read_original
-from elmo_hf_conversion.archives import extract_tar, extract_zip
+from elmo_hf_conversion.fetch.archives import extract_tar, extract_zip
 from elmo_hf_conversion.readers.base import InputFile
 from elmo_hf_conversion.readers.content import Kind
 from support.original_formats import VOCABULARY, write_bilm_hdf5
@@ -147,7 +147,7 @@ def test_encrypted(tmp_path: Path) -> None:
 
 
 def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_hf_conversion.archives.MAX_MEMBERS", 2)
+    monkeypatch.setattr("elmo_hf_conversion.fetch.archives.MAX_MEMBERS", 2)
 
     with pytest.raises(ConversionError, match="has 3 members"):
         extract_zip(archive(tmp_path, {"a": b"", "b": b"", "c": b""}), tmp_path)
@@ -218,7 +218,7 @@ def test_a_member_before_the_start_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_huge_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_hf_conversion.archives.MAX_PIECE", 1 << 17)
+    monkeypatch.setattr("elmo_hf_conversion.fetch.archives.MAX_PIECE", 1 << 17)
     file = archive(tmp_path, {f"{i:0100}": b"" for i in range(2000)})
 
     with pytest.raises(ConversionError, match=r"195.zip has a directory of"):

@@ -1,4 +1,4 @@
-"""`conversion.sources`: what the user gives becomes files, or one clear line."""
+"""`conversion.fetch.sources`: what the user gives becomes files, or one clear line."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo_hf_conversion import ConversionError, read_original
-from elmo_hf_conversion.sources import gather
+from elmo_hf_conversion.fetch.sources import gather
 from support.many_langs_format import write_many_langs
 from support.original_formats import (
     allennlp_elmo,
@@ -75,7 +75,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_hf_conversion.sources.MAX_FILES", 2)
+    monkeypatch.setattr("elmo_hf_conversion.fetch.sources.MAX_FILES", 2)
     for i in range(3):
         (tmp_path / f"{i}").touch()
 
@@ -118,7 +118,7 @@ def test_errors_of_the_system(error: OSError, message: str, tmp_path: Path, monk
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("elmo_hf_conversion.sources.kind_of", fail)
+    monkeypatch.setattr("elmo_hf_conversion.fetch.sources.kind_of", fail)
 
     with pytest.raises(ConversionError, match=message):
         read_original(sources)

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal
 
-from .readers.base import CHUNK, ConversionError, InputFile, printable
-from .readers.content import HEAD, Kind, kind_of, kind_of_head
+from ..readers.base import CHUNK, ConversionError, InputFile, printable
+from ..readers.content import HEAD, Kind, kind_of, kind_of_head
 
 
 #: Kinds that some reader reads; other members are only listed.

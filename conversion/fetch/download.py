@@ -24,8 +24,8 @@ from urllib.parse import quote, unquote, urlsplit
 from filelock import FileLock
 from tqdm import tqdm
 
-from .readers.base import CHUNK, ConversionError, SelectionError, printable
-from .readers.content import Kind, kind_of
+from ..readers.base import CHUNK, ConversionError, SelectionError, printable
+from ..readers.content import Kind, kind_of
 
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ def refused_is_forgotten(path: Path) -> Iterator[None]:
         yield
     except SelectionError:
         raise
-    except ValueError as error:
+    except ConversionError as error:
         if path.name in str(error):
             path.unlink(missing_ok=True)
         raise

@@ -1,4 +1,4 @@
-"""`conversion.download`: a file arrives whole over a bad connection, or one line says why not."""
+"""`conversion.fetch.download`: a file arrives whole over a bad connection, or one line says why not."""
 
 import http.server
 import json
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from elmo_hf_conversion import ConversionError, convert
-from elmo_hf_conversion import download as download_module
-from elmo_hf_conversion.download import cache_folder, download, shown_url
+from elmo_hf_conversion.fetch import download as download_module
+from elmo_hf_conversion.fetch.download import cache_folder, download, shown_url
 from support.original_formats import write_bilm_hdf5
 
 
