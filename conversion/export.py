@@ -20,7 +20,7 @@ from elmo_hf.embedding.formats import PatientFile
 from elmo_hf.errors import one_line
 from elmo_hf.files import new_folder, refuse_existing
 from elmo_hf.inspection import read_config, read_json
-from elmo_hf.model.backend_elmo import PAD
+from elmo_hf.model.tokenizer_backend_elmo import PAD
 
 from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS
 from .mapping import Rule, bilm_rules, to_original

@@ -18,7 +18,7 @@ from typing import TypeAlias, cast
 
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors, new_file
-from elmo_hf.model.tokenization_elmo import SPECIAL_WORDS
+from elmo_hf.model.tokenization_elmo import SPECIAL_TOKENS
 
 
 # a file, a folder, a pattern such as `news/*.gz`, or `-` for standard input
@@ -28,7 +28,7 @@ Source: TypeAlias = str | os.PathLike[str]
 MAGIC_BYTES = 10
 
 # the words that every vocabulary begins with
-FIRST_WORDS = SPECIAL_WORDS["bytes"]
+FIRST_WORDS = SPECIAL_TOKENS["bytes"]
 
 # words that are no line of a vocabulary: bilm-tf's reader passes over the first, and the second is padding, which the
 # tokenizer keeps apart from all words

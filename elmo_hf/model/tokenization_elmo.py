@@ -11,17 +11,18 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""ELMo tokenizer: a word is a token, with its id in the language model's vocabulary and its characters.
+"""ELMo tokenizer: a token is a word, with its id in the language model's vocabulary and its characters.
 
-Shape notation: `B` sentences, `T` words with the boundary words `<S>` and `</S>`, `C` characters a word.
+Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S>`, `C` characters a word.
 """
 
 import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer
@@ -30,62 +31,88 @@ from transformers.tokenization_utils_base import BatchEncoding, TruncationStrate
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 from transformers.utils.generic import PaddingStrategy, TensorType, to_numpy, to_py_obj
 
-from .arrays_elmo import depth, framework_of, from_numpy, one_mapping, stack
-from .backend_elmo import (
+from .batch_encoding_elmo import (
+    ElmoBatchEncoding,
+    WordEncoder,
+    WordIndex,
+    pad_char_ids,
+    stack,
+    to_tensors,
+    words_of_encoding,
+)
+from .characters_elmo import BYTES, DictionarySpelling, Spelling, number_characters
+from .pre_tokenizers_elmo import PATTERNS, make_pre_tokenizer, name_of_pre_tokenizer
+from .tokenizer_backend_elmo import (
     BOS,
     EOS,
     PAD,
-    PATTERNS,
     UNK,
+    BackendPool,
+    copy_for_words,
+    copy_with_model,
+    make_backend,
+    make_word_model,
+)
+from .tokenizer_inputs_elmo import (
     Example,
     Sentence,
+    as_mapping,
     check_words,
-    for_rust,
-    make_backend,
-    make_pre_tokenizer,
-    name_of,
+    count_axes,
+    framework_of,
+    prepare_for_rust,
     read_examples,
-    with_model,
-    word_model,
 )
-from .characters_elmo import BYTES, CharacterDictionary, Spelling, number_characters
-from .word_batches_elmo import ElmoBatchEncoding, cut_words, frame_of, given_words, lay_out
 
 
 VOCAB_FILES_NAMES = {"tokenizer_file": "tokenizer.json", "char_vocab_file": "char_vocab.json"}
 
-# the boundary words and the unknown word, by how words are spelled: in bytes, by dictionary
-SPECIAL_WORDS = {"bytes": (BOS, EOS, UNK), "dictionary": ("<bos>", "<eos>", "<oov>")}
+# the default boundary tokens and unknown token of each spelling
+SPECIAL_TOKENS = {"bytes": (BOS, EOS, UNK), "dictionary": ("<bos>", "<eos>", "<oov>")}
+
+
+class OutputOptions(NamedTuple):
+    """What one call returns.
+
+    Attributes:
+        is_batched: Whether there is an axis for sentences.
+        return_tensors: `np`, `pt`, or `None` for lists.
+        return_char_ids: Whether to return `char_ids`.
+    """
+
+    is_batched: bool
+    return_tensors: str | TensorType | None
+    return_char_ids: bool
 
 
 class ElmoTokenizer(PreTrainedTokenizerFast):
-    """Turn sentences into word ids and character ids.
+    """Convert sentences to word ids and character ids.
 
-    `tokenizer(texts)` cuts raw text into words, with offsets; `tokenizer(sentences, is_split_into_words=True)` takes
-    sentences of words, one token a word, whatever it holds. Both return `input_ids` `[B, T]`, `attention_mask`
-    `[B, T]` and `char_ids` `[B, T, C]`, and every sentence begins with `<S>` and ends with `</S>`. `char_ids` are the
-    word's UTF-8 bytes, framed as `characters_elmo` says, and zero at padding.
+    `tokenizer(texts)` cuts raw text into words, with offsets. `tokenizer(sentences, is_split_into_words=True)` takes
+    sentences of words and makes one token of each word, whatever it contains. Both return `input_ids` `[B, T]`,
+    `attention_mask` `[B, T]` and `char_ids` `[B, T, C]`, and every sentence begins with `<S>` and ends with `</S>`.
+    `char_ids` are the UTF-8 bytes of a word in the layout that `characters_elmo` describes, and zero at padding.
 
-    With `char_vocab`, as models of ELMoForManyLangs need it, `char_ids` are code points by that dictionary; the
-    boundary words are `<bos>` and `<eos>`, and a word longer than `C - 2` is looked up in the vocabulary as it is cut.
+    With `char_vocab`, which models of ELMoForManyLangs need, `char_ids` are code points by that dictionary, the
+    boundary tokens are `<bos>` and `<eos>`, and the vocabulary is searched for the first `C - 2` characters of a word.
 
     Args:
-        vocab: Lines of the language model's vocabulary file: a word's id is its line, counted from 1, and 0 is
+        vocab: Lines of the language model's vocabulary file. The id of a word is its line, counted from 1; 0 is
             padding. A word on several lines has the id of the last, as in bilm-tf. `<S>`, `</S>` and `<UNK>` are
-            appended if missing. Without a vocabulary every word's id is that of `<UNK>`.
-        max_characters_per_token: `C`; a word has room for two bytes, or code points, less.
-        pre_tokenizer: How raw text becomes words: `moses`, or `whitespace` for text that is tokenised already.
+            appended if missing. Without a vocabulary, every word has the id of `<UNK>`.
+        max_characters_per_token: `C`. Of a word, its first `C - 2` bytes, or code points, are kept.
+        pre_tokenizer: How raw text becomes words: `moses`, or `whitespace` for text that is already tokenized.
         char_vocab: The characters of the model's dictionary in order, or the number of each, counted from 0 as in
-            `char.dic`; ids are one more. With `<bow>`, `<eow>`, `<pad>`, `<oov>`, `<bos>` and `<eos>`. Without it,
-            words are spelled in bytes.
-        char_vocab_file: The same, as `save_pretrained` writes it beside tokenizer.json.
-        spelling: `bytes` or `dictionary`, as a saved tokenizer says it; by default whether there is a `char_vocab`.
-        bos_token: Word that begins a sentence; `<S>`, with `char_vocab` `<bos>`.
-        eos_token: Word that ends a sentence; `</S>`, with `char_vocab` `<eos>`.
-        unk_token: Word that stands for those outside the vocabulary; `<UNK>`, with `char_vocab` `<oov>`.
-        pad_token: What padding is shown as; the same letters in a text are an ordinary word.
-        mask_token: Word that stands for one to be filled in, such as `<MASK>`; by default there is none. Raw text may
-            have it beside any character. Its id is its line's or, if it has none, `vocab_size`, one after the last.
+            `char.dic`; ids are one more. It must contain `<bow>`, `<eow>`, `<pad>`, `<oov>`, `<bos>` and `<eos>`.
+            Without it, words are spelled in bytes.
+        char_vocab_file: A file with `char_vocab`, which `save_pretrained` writes beside tokenizer.json.
+        spelling: `bytes` or `dictionary`, from a saved tokenizer; by default, `dictionary` if there is a `char_vocab`.
+        bos_token: Token that begins a sentence: `<S>`, or `<bos>` with `char_vocab`.
+        eos_token: Token that ends a sentence: `</S>`, or `<eos>` with `char_vocab`.
+        unk_token: Token for words outside the vocabulary: `<UNK>`, or `<oov>` with `char_vocab`.
+        pad_token: Token that shows padding. The same letters in a text are an ordinary word.
+        mask_token: Token for a word to be filled in, such as `<MASK>`; by default there is none. Raw text may contain
+            it beside any character. Its id is its line in the vocabulary or else `vocab_size`, after the last line.
         **kwargs: Options of every Transformers tokenizer, such as `padding_side` or `model_max_length`.
 
     Raises:
@@ -112,36 +139,30 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         mask_token: str | AddedToken | None = None,
         **kwargs: Any,
     ) -> None:
-        if isinstance(max_characters_per_token, bool) or not isinstance(max_characters_per_token, int):
-            raise ValueError(f"max_characters_per_token is {max_characters_per_token!r}; give an int, 50 as a rule.")
-        if max_characters_per_token < 3:
-            raise ValueError(
-                f"max_characters_per_token is {max_characters_per_token}; a word needs 3: a frame and one inside."
-            )
-        if not isinstance(pre_tokenizer, str) or pre_tokenizer not in PATTERNS:
-            raise ValueError(f"pre_tokenizer is {pre_tokenizer!r}; it can be one of {sorted(PATTERNS)}.")
+        _check_options(max_characters_per_token, pre_tokenizer)
         self.max_characters_per_token = max_characters_per_token
         self.pre_tokenizer = pre_tokenizer
         if char_vocab is None and char_vocab_file is not None and spelling != "bytes":
             char_vocab = json.loads(Path(char_vocab_file).read_text(encoding="utf-8"))
         if char_vocab is None and spelling == "dictionary":
             raise ValueError(f"{kwargs.get('name_or_path')} has no char_vocab.json: save the tokenizer there.")
-        # not under the name of the option, or it would be saved in tokenizer_config.json, too
+        # under the name of the option it would be saved in tokenizer_config.json, too
         self.char_numbers = None if char_vocab is None else number_characters(char_vocab)
-        self._spelling: Spelling = BYTES if self.char_numbers is None else CharacterDictionary(self.char_numbers)
+        self._spelling: Spelling = BYTES if self.char_numbers is None else DictionarySpelling(self.char_numbers)
         self.spelling = "bytes" if self.char_numbers is None else "dictionary"
-        usual = SPECIAL_WORDS[self.spelling]
-        # the defaults are those of bytes; `None` is a wish
+        special_tokens = SPECIAL_TOKENS[self.spelling]
+        # the signature has the defaults of bytes; `None` is a choice of the caller
         bos_token, eos_token, unk_token = (
-            word if given == in_bytes else given
-            for given, in_bytes, word in zip(
-                (bos_token, eos_token, unk_token), SPECIAL_WORDS["bytes"], usual, strict=True
+            default if given == in_bytes else given
+            for given, in_bytes, default in zip(
+                (bos_token, eos_token, unk_token), SPECIAL_TOKENS["bytes"], special_tokens, strict=True
             )
         )
         if kwargs.get("tokenizer_object") is None and kwargs.get("tokenizer_file") is None:
-            self._tokenizer = make_backend([] if vocab is None else vocab, pre_tokenizer, usual)
+            self._tokenizer = make_backend([] if vocab is None else vocab, pre_tokenizer, special_tokens)
         if "add_bos_token" in kwargs or "add_eos_token" in kwargs:
             kwargs = {"add_bos_token": True, "add_eos_token": True, **kwargs}
+        self._pool = BackendPool()
         super().__init__(
             max_characters_per_token=max_characters_per_token,
             pre_tokenizer=pre_tokenizer,
@@ -158,302 +179,39 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         )
         self._adapt_backend()
 
+    # loading, saving and training
+
     @classmethod
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
-        """Hand `tokenizer_file` to `__init__`: the parent rebuilds a backend here, and not for remote code."""
+        """Pass `tokenizer_file` on to `__init__`, because the parent rebuilds the backend, but not for remote code."""
         if kwargs.get("tokenizer_file") is None:
             raise ValueError(f"{kwargs.get('name_or_path')} has no tokenizer.json: save the tokenizer there.")
         return {key: value for key, value in kwargs.items() if key != "trust_remote_code"}
 
     @classmethod
     def _patch_mistral_regex(cls, tokenizer: Tokenizer, *_args: Any, **_kwargs: Any) -> Tokenizer:
-        """Ask the Hub nothing: the parent looks for Mistral's models behind every large vocabulary."""
+        """Send no request to the Hub, where the parent checks large vocabularies for Mistral's models."""
         return tokenizer
 
     def _adapt_backend(self) -> None:
-        """Make a backend that came from a file or from training one of ours."""
+        """Give a backend that was loaded or trained the word model and the pre-tokenizer of this class."""
         backend = self.backend_tokenizer
         if isinstance(backend.model, WordLevel):
-            model = word_model(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
-            self._tokenizer = backend = with_model(backend, model)
-        # a checkpoint keeps its own cut of that name, and a pre-tokenizer that the user made stays
-        if backend.pre_tokenizer is None or name_of(backend.pre_tokenizer) not in (None, self.pre_tokenizer):
+            model = make_word_model(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
+            self._tokenizer = backend = copy_with_model(backend, model)
+        # a checkpoint keeps its own version of the named one, and a pre-tokenizer that the user made stays
+        if backend.pre_tokenizer is None or name_of_pre_tokenizer(backend.pre_tokenizer) not in (
+            None,
+            self.pre_tokenizer,
+        ):
             backend.pre_tokenizer = make_pre_tokenizer(self.pre_tokenizer)
         template = json.loads(backend.post_processor.__getstate__()).get("single", [])
-        words = [piece["SpecialToken"]["id"] for piece in template if "SpecialToken" in piece]
-        self._add_bos_token, self._add_eos_token = self.bos_token in words, self.eos_token in words
+        tokens = [piece["SpecialToken"]["id"] for piece in template if "SpecialToken" in piece]
+        self._add_bos_token, self._add_eos_token = self.bos_token in tokens, self.eos_token in tokens
 
-    def words_to_char_ids(self, words: Sequence[str]) -> np.ndarray:
-        """Spell words as character ids, `[n, C]` in int64 for `n` words.
-
-        Raises:
-            TypeError: If `words` is no sequence of words.
-        """
-        if isinstance(words, (str, bytes)):
-            raise TypeError(f"words_to_char_ids takes a list of words, got {type(words).__name__} {words!r}.")
-        words = list(words)
-        check_words(words, "words")
-        return self._spelling.words_to_char_ids(words, self.max_characters_per_token)
-
-    def _encode_plus(  # type: ignore[override]
-        self,
-        text: Sentence | Sequence[Any],
-        text_pair: Sentence | Sequence[Any] | None = None,
-        *,
-        is_split_into_words: bool = False,
-        return_tensors: str | TensorType | None = None,
-        return_overflowing_tokens: bool = False,
-        return_char_ids: bool | None = None,
-        **kwargs: Any,
-    ) -> BatchEncoding:
-        """Let Rust find words, offsets, boundaries, truncation and padding; then look up ids and characters."""
-        examples, is_batched = read_examples(text, text_pair, is_split_into_words)
-        if return_char_ids is None:
-            return_char_ids = "char_ids" in self.model_input_names
-        if is_split_into_words and not return_overflowing_tokens:
-            laid = self._lay_words(examples, is_batched, return_char_ids, return_tensors, kwargs)
-            if laid is not None:
-                return laid
-        encoded = super(ElmoTokenizer, self._view(is_split_into_words))._encode_plus(
-            # an empty batch goes through as one empty text, which is then left out
-            [for_rust(example) for example in examples] or [""],
-            is_split_into_words=is_split_into_words,
-            return_tensors=None,
-            return_overflowing_tokens=return_overflowing_tokens,
-            **kwargs,
-        )
-        data, encodings = dict(encoded), encoded.encodings
-        if encodings is None:
-            return encoded
-        if not examples:
-            data, encodings = {key: np.zeros((0, 0), dtype=np.int64) if return_tensors else [] for key in data}, []
-        sources = data.get("overflow_to_sample_mapping", range(len(examples)))
-        read = given_words if is_split_into_words else cut_words
-        words = [read(encoding, examples[source]) for encoding, source in zip(encodings, sources, strict=True)]
-        if is_split_into_words and "offset_mapping" in data:
-            data["offset_mapping"] = [
-                [(0, 0) if word == "" else span for word, span in zip(*row, strict=True)]
-                for row in zip(words, data["offset_mapping"], strict=True)
-            ]
-        data.update(self._look_up(words, return_char_ids=return_char_ids, return_tensors=return_tensors))
-        if return_tensors is None and not is_batched and not return_overflowing_tokens:
-            data = {key: value[0] if isinstance(value[0], list) else value for key, value in data.items()}
-        batch = ElmoBatchEncoding(from_numpy(data, return_tensors), encodings, tensor_type=return_tensors)
-        pad_token = self.pad_token
-        batch.words = [[pad_token if word is None else word for word in row] for row in words]
-        return batch
-
-    def _lay_words(
-        self,
-        examples: list[Example],
-        is_batched: bool,
-        return_char_ids: bool,
-        return_tensors: str | TensorType | None,
-        options: dict[str, Any],
-    ) -> ElmoBatchEncoding | None:
-        """Do without Rust where it is known what it finds, and until it is asked for it; else return `None`."""
-        frame, side = frame_of(self.backend_tokenizer, options), options.get("padding_side")
-        if frame is None or "token_type_ids" in self.model_input_names or max(map(len, examples), default=2) > 1:
-            return None
-        rows = [[*frame[0], *words, *frame[1]] for (words,) in examples]
-        padding = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
-        is_even = padding == PaddingStrategy.LONGEST or len({len(row) for row in rows}) == 1
-        if max(map(len, rows)) > self.model_max_length or not (is_even or return_tensors is None):
-            return None
-        view, begin, end = self._view(True), len(frame[0]), len(frame[1])
-        # not on first use, because what is set on this tokenizer may change until then
-        view.set_truncation_and_padding(padding, TruncationStrategy.DO_NOT_TRUNCATE, 0, 0, None, side)
-        backend, marks = view.backend_tokenizer, options.get("add_special_tokens", True)
-        distinct, index, cut = lay_out(rows, padded=is_even, left=(side or self.padding_side) == "left")
-        tables = self._tables(distinct, return_char_ids)
-        wanted = options.get("return_attention_mask")
-        if wanted or (wanted is None and "attention_mask" in self.model_input_names):
-            mask = np.arange(len(distinct) + 1).clip(max=1)
-            tables = {"input_ids": tables.pop("input_ids"), "attention_mask": mask, **tables}
-        if return_tensors is None:
-            data: dict[str, Any] = {key: [table[row].tolist() for row in cut] for key, table in tables.items()}
-            data = data if is_batched else {key: value[0] for key, value in data.items()}
-        else:
-            data = {key: table[index] for key, table in tables.items()}
-        batch = ElmoBatchEncoding(from_numpy(data, return_tensors), tensor_type=return_tensors, n_sequences=1)
-        names = np.array([self.pad_token, *distinct], dtype=object)
-        batch.words = [names[row].tolist() for row in cut]
-        batch.make_encodings = lambda: backend.encode_batch(
-            [for_rust((row[begin : len(row) - end],)) for row in rows], is_pretokenized=True, add_special_tokens=marks
-        )
-        return batch
-
-    def _view(self, is_split_into_words: bool) -> "ElmoTokenizer":
-        """Make a tokenizer for one call, around the same vocabulary.
-
-        Truncation and padding are settings of the Rust object, so that two threads would change each other's. A
-        new one is made in a microsecond, because it shares the model.
-        """
-        shared, view = self.backend_tokenizer, copy.copy(self)
-        view._tokenizer = backend = Tokenizer(shared.model)
-        backend.post_processor = shared.post_processor
-        if not is_split_into_words:
-            backend.normalizer, backend.pre_tokenizer = shared.normalizer, shared.pre_tokenizer
-            # ours the pre-tokenizer finds where they stand alone
-            added = sorted(shared.get_added_tokens_decoder().items())
-            backend.add_tokens([token for _, token in added if token.content not in (PAD, BOS, EOS, UNK)])
-        return view
-
-    def _look_up(
-        self, words: list[list[str | None]], *, return_char_ids: bool, return_tensors: str | TensorType | None
-    ) -> dict[str, Any]:
-        """Find the ids and the characters of each word, each distinct word once; `None` is padding."""
-        numbers: dict[str | None, int] = {None: 0}
-        rows = [[numbers.setdefault(word, len(numbers)) for word in row] for row in words]
-        distinct = [word for word in numbers if word is not None]
-        tables = self._tables(distinct, return_char_ids)
-        if return_tensors is None:
-            return {key: [table[row].tolist() for row in rows] for key, table in tables.items()}
-        # [B, T], an array of arrays where sentences have several lengths
-        index = stack([np.array(row, dtype=np.int64) for row in rows])
-        if index.dtype == object:
-            return {key: stack([table[row] for row in index]) for key, table in tables.items()}
-        # [B, T], [B, T, C]
-        return {key: table[index] for key, table in tables.items()}
-
-    def _tables(self, words: Sequence[str], return_char_ids: bool) -> dict[str, np.ndarray]:
-        """Find the ids `[n + 1]` and characters `[n + 1, C]` of `n` words; the first row is that of padding."""
-        tables = {"input_ids": np.array([self.pad_token_id or 0, *self._word_ids(words)], dtype=np.int64)}
-        if return_char_ids:
-            spelled = self._spelling.words_to_char_ids(words, self.max_characters_per_token)
-            tables["char_ids"] = np.concatenate([np.zeros_like(spelled, shape=(1, spelled.shape[1])), spelled])
-        return tables
-
-    def _word_ids(self, words: Iterable[str]) -> Iterator[int]:
-        unknown, find = self.unk_token_id, self.backend_tokenizer.token_to_id
-        if self.char_numbers is not None:
-            room, boundaries = self.max_characters_per_token - 2, self._spelling.boundaries
-            words = (word if word in boundaries else word[:room] for word in words)
-        for word in words:
-            try:
-                # a word that is spelled like padding is none
-                found = None if word == PAD else find(word)
-            except UnicodeEncodeError:
-                # a lone surrogate is in no vocabulary
-                found = None
-            yield unknown if found is None else found
-
-    def tokenize(
-        self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any
-    ) -> list[str]:
-        """Cut a text into its words, as they are spelled in it."""
-        options = {"return_char_ids": False, **kwargs}
-        return self._encode_plus(text, pair, add_special_tokens=add_special_tokens, **options).tokens()
-
-    def pad(
-        self,
-        encoded_inputs: Any,
-        padding: bool | str | PaddingStrategy = True,
-        max_length: int | None = None,
-        pad_to_multiple_of: int | None = None,
-        padding_side: str | None = None,
-        return_attention_mask: bool | None = None,
-        return_tensors: str | TensorType | None = None,
-        verbose: bool = True,
-    ) -> BatchEncoding:
-        """Pad one encoded sentence or a batch of them, the characters too.
-
-        Args:
-            encoded_inputs: What the tokenizer returned: lists, arrays or tensors, in one mapping or one a sentence.
-            padding: `True` or `longest`, `max_length`, or `False`.
-            max_length: The length for `max_length`.
-            pad_to_multiple_of: Round the length up to a multiple of this.
-            padding_side: `left` or `right`; by default the tokenizer's own.
-            return_attention_mask: Whether to return the mask; by default, yes.
-            return_tensors: `pt` or `np`; by default what the inputs are.
-            verbose: Whether to log warnings.
-
-        Returns:
-            The batch; its `char_ids` are `[B, T, C]`, zero at padding.
-
-        Raises:
-            ValueError: If `char_ids` do not fit `input_ids`, or have another width than this tokenizer's.
-        """
-        inputs = one_mapping(encoded_inputs)
-        return_tensors = return_tensors or framework_of(inputs.get("input_ids"))
-        char_ids = inputs.pop("char_ids", None)
-        inputs = {key: to_py_obj(value) for key, value in inputs.items()}
-        given = inputs.get("input_ids")
-        # lists of its own, because the parent writes into what it is given
-        data = dict(
-            super().pad(
-                dict(inputs),
-                padding=padding,
-                max_length=max_length,
-                pad_to_multiple_of=pad_to_multiple_of,
-                padding_side=padding_side,
-                return_attention_mask=return_attention_mask,
-                verbose=verbose,
-            )
-        )
-        if char_ids is not None:
-            is_batched = not given or isinstance(given[0], (list, tuple))
-            laid = self._pad_characters(
-                char_ids if is_batched else [char_ids],
-                given if is_batched else [given],
-                data["input_ids"] if is_batched else [data["input_ids"]],
-                left=(padding_side or self.padding_side) == "left",
-            )
-            characters = stack(laid, self.max_characters_per_token) if is_batched else laid[0]
-            data["char_ids"] = characters if return_tensors else [row.tolist() for row in characters]
-        return BatchEncoding(from_numpy(data, return_tensors), tensor_type=return_tensors)
-
-    def _pad_characters(self, char_ids: Sequence[Any], given: Any, padded: Any, *, left: bool) -> list[np.ndarray]:
-        """Lay each sentence's characters, `[T, C]`, into zeros `[padded T, C]`."""
-        if len(char_ids) != len(given):
-            raise ValueError(f"char_ids are of {len(char_ids)} sentences, input_ids of {len(given)}.")
-        laid = [np.zeros((len(row), self.max_characters_per_token), dtype=np.int64) for row in padded]
-        for number, (characters, row) in enumerate(zip(char_ids, given, strict=True)):
-            length = len(row)
-            # an empty list knows no width
-            if length == 0 and len(characters) == 0:
-                continue
-            spelled = np.asarray(to_numpy(characters))
-            if spelled.shape != (length, self.max_characters_per_token):
-                raise ValueError(
-                    f"char_ids of sentence {number} are {list(spelled.shape)}; its {length} input_ids and this "
-                    f"tokenizer's max_characters_per_token need {[length, self.max_characters_per_token]}."
-                )
-            start = len(laid[number]) - length if left else 0
-            laid[number][start : start + length] = spelled
-        return laid
-
-    def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str | list[str]:
-        """Turn ids back into words, joined by spaces.
-
-        Args:
-            token_ids: Word ids, `[T]` or `[B, T]`, or character ids, `[T, C]` or `[B, T, C]`: lists, arrays, tensors.
-            skip_special_tokens: Leave out boundaries and padding, and of word ids `<UNK>` and the mask.
-            **kwargs: As in the parent.
-
-        Returns:
-            The text, or a list of texts for a batch. A character that was cut at `C`, or that the dictionary lacks,
-            shows as U+FFFD.
-
-        Raises:
-            ValueError: If ids with three axes are no character ids.
-        """
-        axes = depth(token_ids)
-        if axes == 3:
-            return [self._decode_characters(np.asarray(to_numpy(row)), skip_special_tokens) for row in token_ids]
-        if axes == 2 and all(len(row) == self.max_characters_per_token for row in token_ids):
-            characters = np.asarray(to_numpy(token_ids))
-            if self._spelling.are_char_ids(characters):
-                return self._decode_characters(characters, skip_special_tokens)
-        return super().decode(token_ids, skip_special_tokens=skip_special_tokens, **kwargs)
-
-    def _decode_characters(self, char_ids: np.ndarray, skip_special_tokens: bool) -> str:
-        if char_ids.any() and not self._spelling.are_char_ids(char_ids):
-            raise ValueError(f"Ids {list(char_ids.shape)} in a batch are no character ids: a row is not framed.")
-        words = self._spelling.char_ids_to_words(char_ids) if char_ids.size else []
-        if skip_special_tokens:
-            return " ".join(word for word in words if word is not None and word not in self._spelling.boundaries)
-        return " ".join(self.pad_token if word is None else word for word in words)
+    def _add_tokens(self, *args: Any, **kwargs: Any) -> int:
+        self._pool.clear()
+        return super()._add_tokens(*args, **kwargs)
 
     def _save_pretrained(
         self,
@@ -471,30 +229,290 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return (*names, str(path))
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
-        """Write the vocabulary as bilm-tf reads it, a word a line, without added words, to `vocab.txt`."""
+        """Write the vocabulary to `vocab.txt` as bilm-tf reads it: a word a line, without added tokens."""
         words = sorted(self.backend_tokenizer.get_vocab(with_added_tokens=False).items(), key=lambda item: item[1])
         path = Path(save_directory) / "-".join(filter(None, [filename_prefix, "vocab.txt"]))
-        # id 0 is padding, which is no line
+        # id 0 is padding, which has no line
         path.write_text("".join(f"{word}\n" for word, _ in words[1:]), encoding="utf-8")
         return (str(path),)
 
     def train_new_from_iterator(
         self, text_iterator: Iterable[Any], vocab_size: int, *args: Any, **kwargs: Any
     ) -> "ElmoTokenizer":
-        """Make a tokenizer like this one with the most frequent words of a corpus as its vocabulary.
+        """Make a tokenizer like this one whose vocabulary is the most frequent words of a corpus.
 
         Args:
-            text_iterator: Texts, or batches of texts; this tokenizer's pre-tokenizer cuts them.
-            vocab_size: Words of the vocabulary, padding, `<S>`, `</S>` and `<UNK>` included.
-            *args: As in the parent.
-            **kwargs: As in the parent.
+            text_iterator: Texts, or batches of texts, which this tokenizer's pre-tokenizer cuts into words.
+            vocab_size: Size of the vocabulary, with padding, `<S>`, `</S>` and `<UNK>`.
+            *args: Passed on to `PreTrainedTokenizerFast.train_new_from_iterator`.
+            **kwargs: Passed on, too.
         """
-        backend, view = self.backend_tokenizer, copy.copy(self)
-        # WordPiece would be trained on parts of words
-        words = WordLevel(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
-        view._tokenizer = with_model(backend, words)
+        backend = self.backend_tokenizer
+        # the trainer of WordPiece would learn parts of words
+        model = WordLevel(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
+        view = self._with_backend(copy_with_model(backend, model))
         view.init_kwargs = {**self.init_kwargs, "char_vocab": self.char_numbers}
         return super(ElmoTokenizer, view).train_new_from_iterator(text_iterator, vocab_size, *args, **kwargs)
+
+    # encoding
+
+    def _encode_plus(  # type: ignore[override]
+        self,
+        text: Sentence | Sequence[Any],
+        text_pair: Sentence | Sequence[Any] | None = None,
+        *,
+        is_split_into_words: bool = False,
+        return_tensors: str | TensorType | None = None,
+        return_char_ids: bool | None = None,
+        **kwargs: Any,
+    ) -> BatchEncoding:
+        """Encode raw text by the Rust backend, and given words in NumPy, which is faster, where it can."""
+        examples, is_batched = read_examples(text, text_pair, is_split_into_words)
+        if return_char_ids is None:
+            return_char_ids = "char_ids" in self.model_input_names
+        output = OutputOptions(is_batched, return_tensors, return_char_ids)
+        if is_split_into_words:
+            encoder = WordEncoder.for_call(self.backend_tokenizer, kwargs)
+            batch = None if encoder is None else self._encode_words(encoder, examples, output)
+            if batch is not None:
+                return batch
+        return self._encode_by_backend(examples, output, is_split_into_words=is_split_into_words, **kwargs)
+
+    def _encode_words(
+        self, encoder: WordEncoder, examples: list[Example], output: OutputOptions
+    ) -> ElmoBatchEncoding | None:
+        """Encode sentences of given words in NumPy; return `None` if only the backend can."""
+        if "token_type_ids" in self.model_input_names or any(len(example) > 1 for example in examples):
+            return None
+        rows = encoder.add_boundary_tokens([sentence for (sentence,) in examples])
+        # the parent warns of such a sentence
+        if max(map(len, rows)) > self.model_max_length:
+            return None
+        options, view = encoder.options, self._with_backend(copy_for_words(self.backend_tokenizer))
+        # now, because the settings of this tokenizer may change before somebody asks for the encodings
+        view.set_truncation_and_padding(
+            options.padding_strategy, TruncationStrategy.DO_NOT_TRUNCATE, 0, 0, None, options.padding_side
+        )
+        index = encoder.index_words(rows, self.padding_side)
+        # the parent makes one array of the mask, or says that it cannot
+        if isinstance(index.rows, list) and output.return_tensors is not None:
+            return None
+        return_mask = options.return_attention_mask
+        if return_mask is None:
+            return_mask = "attention_mask" in self.model_input_names
+        data = self._look_up(index, output, return_attention_mask=return_mask)
+        batch = self._make_batch(data, index, output)
+        batch.make_encodings = lambda: encoder.make_encodings(view.backend_tokenizer, rows)
+        return batch
+
+    def _encode_by_backend(
+        self, examples: list[Example], output: OutputOptions, *, is_split_into_words: bool, **kwargs: Any
+    ) -> BatchEncoding:
+        """Let the Rust backend cut, truncate and pad; then look up the words as they are spelled."""
+        shared = self.backend_tokenizer
+        with nullcontext(copy_for_words(shared)) if is_split_into_words else self._pool.borrow(shared) as backend:
+            encoded = super(ElmoTokenizer, self._with_backend(backend))._encode_plus(
+                # an empty batch is encoded as one empty text, which is then left out
+                [prepare_for_rust(example) for example in examples] or [""],
+                is_split_into_words=is_split_into_words,
+                **kwargs,
+            )
+        data, encodings = dict(encoded), encoded.encodings
+        if encodings is None:
+            return encoded
+        if not examples:
+            encodings = []
+            data = {key: [] if output.return_tensors is None else np.zeros((0, 0), dtype=np.int64) for key in data}
+        sources = data.get("overflow_to_sample_mapping", range(len(examples)))
+        words = [
+            words_of_encoding(encoding, examples[source], is_split_into_words=is_split_into_words)
+            for encoding, source in zip(encodings, sources, strict=True)
+        ]
+        if is_split_into_words and "offset_mapping" in data:
+            data["offset_mapping"] = [
+                [(0, 0) if word == "" else span for word, span in zip(*row, strict=True)]
+                for row in zip(words, data["offset_mapping"], strict=True)
+            ]
+        index = WordIndex.of_sentences(words)
+        data.update(self._look_up(index, output, return_attention_mask=False))
+        if kwargs.get("return_overflowing_tokens"):
+            output = output._replace(is_batched=True)
+        return self._make_batch(data, index, output, encodings)
+
+    def _with_backend(self, backend: Tokenizer) -> "ElmoTokenizer":
+        """Return a tokenizer with the settings of this one and another backend."""
+        view = copy.copy(self)
+        view._tokenizer = backend
+        return view
+
+    def _make_batch(
+        self, data: dict[str, Any], index: WordIndex, output: OutputOptions, encodings: Any = None
+    ) -> ElmoBatchEncoding:
+        """Put the values of all sentences together, with their words."""
+        if output.return_tensors is None and not output.is_batched:
+            data = {key: value[0] if isinstance(value[0], list) else value for key, value in data.items()}
+        batch = ElmoBatchEncoding(
+            to_tensors(data, output.return_tensors),
+            encodings,
+            tensor_type=output.return_tensors,
+            n_sequences=1 if encodings is None else None,
+        )
+        batch.words = index.words(self.pad_token)
+        return batch
+
+    def _look_up(self, index: WordIndex, output: OutputOptions, *, return_attention_mask: bool) -> dict[str, Any]:
+        """Return ids `[B, T]`, mask `[B, T]` and characters `[B, T, C]`, computed once for each distinct word."""
+        words = index.distinct
+        tables = {"input_ids": np.array([self.pad_token_id or 0, *self._word_ids(words)], dtype=np.int64)}
+        if return_attention_mask:
+            tables["attention_mask"] = np.arange(len(words) + 1).clip(max=1)
+        if output.return_char_ids:
+            char_ids = self._spelling.words_to_char_ids(words, self.max_characters_per_token)
+            tables["char_ids"] = np.concatenate([np.zeros_like(char_ids, shape=(1, char_ids.shape[1])), char_ids])
+        return {key: index.look_up(table, as_lists=output.return_tensors is None) for key, table in tables.items()}
+
+    def _word_ids(self, words: Iterable[str]) -> Iterator[int]:
+        unknown, find = self.unk_token_id, self.backend_tokenizer.token_to_id
+        if self.char_numbers is not None:
+            length, boundary_tokens = self.max_characters_per_token - 2, self._spelling.boundary_tokens
+            words = (word if word in boundary_tokens else word[:length] for word in words)
+        for word in words:
+            try:
+                # a word that is spelled like padding is an unknown word
+                found = None if word == PAD else find(word)
+            except UnicodeEncodeError:
+                # no vocabulary has a lone surrogate
+                found = None
+            yield unknown if found is None else found
+
+    def tokenize(
+        self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any
+    ) -> list[str]:
+        """Cut a text into its words, as it spells them.
+
+        Args:
+            text: The text.
+            pair: A second text, whose words follow.
+            add_special_tokens: Whether to add the boundary tokens.
+            **kwargs: Other options of a call.
+        """
+        options = {"return_char_ids": False, **kwargs}
+        return self._encode_plus(text, pair, add_special_tokens=add_special_tokens, **options).tokens()
+
+    def words_to_char_ids(self, words: Sequence[str]) -> np.ndarray:
+        """Convert words to character ids, `[n, C]` in int64 for `n` words.
+
+        Raises:
+            TypeError: If `words` is not a sequence of words.
+        """
+        if isinstance(words, (str, bytes)):
+            raise TypeError(f"words_to_char_ids takes a list of words, got {type(words).__name__} {words!r}.")
+        words = list(words)
+        check_words(words, "words")
+        return self._spelling.words_to_char_ids(words, self.max_characters_per_token)
+
+    # padding
+
+    def pad(
+        self,
+        encoded_inputs: Any,
+        padding: bool | str | PaddingStrategy = True,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        return_attention_mask: bool | None = None,
+        return_tensors: str | TensorType | None = None,
+        verbose: bool = True,
+    ) -> BatchEncoding:
+        """Pad one encoded sentence or a batch of them, with their characters.
+
+        Args:
+            encoded_inputs: What the tokenizer returned: lists, arrays or tensors, in one mapping or a list of one per
+                sentence.
+            padding: `True` or `longest`, `max_length`, or `False`.
+            max_length: The length for `max_length`.
+            pad_to_multiple_of: Round the length up to a multiple of this.
+            padding_side: `left` or `right`; by default the tokenizer's own.
+            return_attention_mask: Whether to return the mask; by default, yes.
+            return_tensors: `pt` or `np`; by default the kind of the inputs.
+            verbose: Whether to log warnings.
+
+        Returns:
+            The batch; its `char_ids` are `[B, T, C]`, zero at padding.
+
+        Raises:
+            ValueError: If `char_ids` do not fit `input_ids`, or their width differs from this tokenizer's.
+        """
+        inputs = as_mapping(encoded_inputs)
+        return_tensors = return_tensors or framework_of(inputs.get("input_ids"))
+        char_ids = inputs.pop("char_ids", None)
+        inputs = {key: to_py_obj(value) for key, value in inputs.items()}
+        given = inputs.get("input_ids", [])
+        data = dict(
+            super().pad(
+                # a copy, because the parent writes into what it is given
+                dict(inputs),
+                padding=padding,
+                max_length=max_length,
+                pad_to_multiple_of=pad_to_multiple_of,
+                padding_side=padding_side,
+                return_attention_mask=return_attention_mask,
+                verbose=verbose,
+            )
+        )
+        if char_ids is not None:
+            is_batched = not given or isinstance(given[0], (list, tuple))
+            padded = pad_char_ids(
+                char_ids if is_batched else [char_ids],
+                given if is_batched else [given],
+                data["input_ids"] if is_batched else [data["input_ids"]],
+                width=self.max_characters_per_token,
+                left=(padding_side or self.padding_side) == "left",
+            )
+            characters = stack(padded, self.max_characters_per_token) if is_batched else padded[0]
+            data["char_ids"] = characters if return_tensors else [row.tolist() for row in characters]
+        return BatchEncoding(to_tensors(data, return_tensors), tensor_type=return_tensors)
+
+    # decoding
+
+    def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str | list[str]:
+        """Convert ids to words, joined by spaces.
+
+        Args:
+            token_ids: Word ids, `[T]` or `[B, T]`, or character ids, `[T, C]` or `[B, T, C]`: lists, arrays, tensors.
+            skip_special_tokens: Whether to leave out boundary tokens and padding, and of word ids also `<UNK>` and
+                the mask.
+            **kwargs: Passed on to `PreTrainedTokenizerFast.decode` with word ids.
+
+        Returns:
+            The text, or a list of texts for a batch. U+FFFD stands for a character that was cut at `C` or that the
+            dictionary lacks.
+
+        Raises:
+            ValueError: If ids with three axes are not character ids.
+        """
+        axes = count_axes(token_ids)
+        if axes == 3:
+            return [self._decode_characters(np.asarray(to_numpy(row)), skip_special_tokens) for row in token_ids]
+        if axes == 2 and all(len(row) == self.max_characters_per_token for row in token_ids):
+            char_ids = np.asarray(to_numpy(token_ids))
+            if self._spelling.are_char_ids(char_ids):
+                return self._decode_characters(char_ids, skip_special_tokens)
+        return super().decode(token_ids, skip_special_tokens=skip_special_tokens, **kwargs)
+
+    def _decode_characters(self, char_ids: np.ndarray, skip_special_tokens: bool) -> str:
+        return self._spelling.decode(char_ids, self.pad_token, skip_special_tokens=skip_special_tokens)
+
+
+def _check_options(max_characters_per_token: Any, pre_tokenizer: Any) -> None:
+    if isinstance(max_characters_per_token, bool) or not isinstance(max_characters_per_token, int):
+        raise ValueError(f"max_characters_per_token is {max_characters_per_token!r}; give an int, 50 as a rule.")
+    if max_characters_per_token < 3:
+        raise ValueError(
+            f"max_characters_per_token is {max_characters_per_token}; a word needs 3: its begin, a byte and its end."
+        )
+    if not isinstance(pre_tokenizer, str) or pre_tokenizer not in PATTERNS:
+        raise ValueError(f"pre_tokenizer is {pre_tokenizer!r}; it can be one of {sorted(PATTERNS)}.")
 
 
 __all__ = ["ElmoBatchEncoding", "ElmoTokenizer"]

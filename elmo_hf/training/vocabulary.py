@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import torch
 
 from elmo_hf.errors import ElmoError
-from elmo_hf.model.backend_elmo import PAD
 from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.tokenizer_backend_elmo import PAD
 
 
 Model = TypeVar("Model", bound=ElmoPreTrainedModel)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_hf.model.characters_elmo import BYTES, CharacterDictionary, number_characters
+from elmo_hf.model.characters_elmo import BYTES, DictionarySpelling, number_characters
 
 
 def spell(word: str, width: int) -> list[int]:
@@ -97,9 +97,10 @@ def test_what_no_tokenizer_wrote_is_not_taken_for_characters(ids: list[list[int]
 # characters by dictionary
 
 NUMBERS = {
-    character: number for number, character in enumerate(("a", "b", "\0", "\u3000", "日", *CharacterDictionary.marks))
+    character: number
+    for number, character in enumerate(("a", "b", "\0", "\u3000", "日", *DictionarySpelling.required))
 }
-DICTIONARY = CharacterDictionary(NUMBERS)
+DICTIONARY = DictionarySpelling(NUMBERS)
 
 
 def spell_by_dictionary(word: str, width: int) -> list[int]:
@@ -145,7 +146,7 @@ def test_ids_of_bytes_are_none_of_the_dictionary() -> None:
 
 def test_a_dictionary_without_its_marks_is_named() -> None:
     with pytest.raises(ValueError, match="char_vocab lacks <pad>, <oov>: give the whole dictionary"):
-        CharacterDictionary({"a": 0, "<bow>": 1, "<eow>": 2, "<bos>": 3, "<eos>": 4})
+        DictionarySpelling({"a": 0, "<bow>": 1, "<eow>": 2, "<bos>": 3, "<eos>": 4})
 
 
 def test_a_list_is_numbered_from_0() -> None:

@@ -221,7 +221,7 @@ def test_each_word_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     spelled: list[str] = []
     spell = tokenizer._spelling.words_to_char_ids
     recorder = SimpleNamespace(
-        words_to_char_ids=lambda words, width: (spelled.extend(words), spell(words, width))[1], boundaries={}
+        words_to_char_ids=lambda words, width: (spelled.extend(words), spell(words, width))[1], boundary_tokens={}
     )
     monkeypatch.setattr(tokenizer, "_spelling", recorder)
     collate = SentenceCollator(tokenizer)

@@ -1,4 +1,4 @@
-"""`model.word_batches_elmo`: words that are laid out without Rust are as if Rust had."""
+"""`model.batch_encoding_elmo`: words that NumPy encodes give what Rust gives."""
 
 import itertools
 import pickle
@@ -10,7 +10,8 @@ import torch
 from tokenizers.processors import ByteLevel, TemplateProcessing
 
 from elmo_hf import ElmoTokenizer
-from elmo_hf.model import tokenization_elmo
+from elmo_hf.model import batch_encoding_elmo
+from elmo_hf.model.batch_encoding_elmo import WordEncoder, number_words, stack, to_tensors
 
 
 CHARACTERS = ["<bow>", "<eow>", "<pad>", "<oov>", "<bos>", "<eos>", "a", "b", "c"]
@@ -55,7 +56,7 @@ TOKENIZERS = tokenizers()
 
 
 def seen(tokenizer: ElmoTokenizer, batch: Any, options: dict) -> Any:
-    """All that a caller can see, or the error."""
+    """Return all that a caller can see, or the error."""
     try:
         found = tokenizer(batch, is_split_into_words=True, **options)
     except ValueError as error:
@@ -74,14 +75,14 @@ def seen(tokenizer: ElmoTokenizer, batch: Any, options: dict) -> Any:
 
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES.keys())
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_all_is_as_rust_would_have_it(name: str, batch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_is_that_of_rust(name: str, batch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = TOKENIZERS[name]
-    ways = [dict(zip(OPTIONS, values, strict=True)) for values in itertools.product(*OPTIONS.values())]
-    found = [seen(tokenizer, batch, options) for options in ways]
+    calls = [dict(zip(OPTIONS, values, strict=True)) for values in itertools.product(*OPTIONS.values())]
+    found = [seen(tokenizer, batch, options) for options in calls]
 
-    monkeypatch.setattr(tokenization_elmo, "frame_of", lambda *_: None)
+    monkeypatch.setattr(WordEncoder, "for_call", lambda *_: None)
 
-    for options, one in zip(ways, found, strict=True):
+    for options, one in zip(calls, found, strict=True):
         assert one == seen(tokenizer, batch, options), options
 
 
@@ -99,13 +100,13 @@ def test_all_is_as_rust_would_have_it(name: str, batch: Any, monkeypatch: pytest
     ],
     ids=" ".join,
 )
-def test_what_only_rust_knows_is_left_to_it(options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenization_elmo, "lay_out", None)
+def test_rust_handles_what_numpy_cannot(options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WordEncoder, "index_words", None)
 
     assert len(ElmoTokenizer()(SENTENCES, is_split_into_words=True, **options)["input_ids"]) >= len(SENTENCES)
 
 
-def test_a_template_of_the_users_own_is_used() -> None:
+def test_a_template_of_the_user_is_used() -> None:
     tokenizer = ElmoTokenizer(["cat", "The"])
     marks = [(word, tokenizer.convert_tokens_to_ids(word)) for word in ("<S>", "</S>")]
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing("</S> </S> $A <S>", None, special_tokens=marks)
@@ -113,23 +114,23 @@ def test_a_template_of_the_users_own_is_used() -> None:
     assert tokenizer(["cat"], is_split_into_words=True).tokens() == ["</S>", "</S>", "cat", "<S>"]
 
 
-def test_another_post_processor_is_left_to_rust(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rust_handles_another_post_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = ElmoTokenizer(["cat", "The"])
     tokenizer.backend_tokenizer.post_processor = ByteLevel()
-    monkeypatch.setattr(tokenization_elmo, "lay_out", None)
+    monkeypatch.setattr(WordEncoder, "index_words", None)
 
     assert tokenizer(["cat"], is_split_into_words=True)["input_ids"] == [1]
 
 
-def test_too_long_a_sentence_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rust_handles_a_sentence_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = ElmoTokenizer(model_max_length=4)
-    monkeypatch.setattr(tokenization_elmo, "lay_out", None)
+    monkeypatch.setattr(WordEncoder, "index_words", None)
 
     assert len(tokenizer(["a", "b", "c"], is_split_into_words=True)["input_ids"]) == 5
 
 
 def test_sentences_of_several_lengths_need_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenization_elmo, "for_rust", None)
+    monkeypatch.setattr(batch_encoding_elmo, "prepare_for_rust", None)
 
     batch = ElmoTokenizer(padding_side="left")([["a"], ["b", "c"]], is_split_into_words=True)
 
@@ -138,12 +139,12 @@ def test_sentences_of_several_lengths_need_no_padding(monkeypatch: pytest.Monkey
     assert batch.tokens(0) == ["<S>", "a", "</S>"]
 
 
-def test_a_wrong_side_is_an_error_at_once() -> None:
+def test_a_wrong_padding_side_raises_at_once() -> None:
     with pytest.raises(ValueError, match="center"):
         ElmoTokenizer()([["a"], ["b", "c"]], is_split_into_words=True, padding=True, padding_side="center")
 
 
-def test_encodings_are_those_of_the_tokenizer_at_the_time() -> None:
+def test_encodings_use_the_settings_at_the_time_of_the_call() -> None:
     tokenizer = ElmoTokenizer(["cat"])
     batch = tokenizer([["cat", "x"], ["cat"]], is_split_into_words=True, padding=True)
     tokenizer.pad_token, tokenizer.padding_side = "cat", "left"
@@ -152,7 +153,7 @@ def test_encodings_are_those_of_the_tokenizer_at_the_time() -> None:
     assert batch[1].tokens == ["<S>", "cat", "</S>", "<PAD>"]
 
 
-def test_encodings_are_of_what_was_given_even_if_it_changed_since() -> None:
+def test_encodings_use_the_words_at_the_time_of_the_call() -> None:
     sentences = [["The", "cat"], ["sat"]]
     batch = ElmoTokenizer()(sentences, is_split_into_words=True, padding=True)
     sentences[0][0] = "A"
@@ -166,12 +167,34 @@ def test_encodings_are_of_what_was_given_even_if_it_changed_since() -> None:
     assert "encodings" in batch.__getstate__()
 
 
-def test_rust_is_not_asked_before_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rust_runs_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = ElmoTokenizer()([["a"], ["b", "c"]], is_split_into_words=True, padding=True, return_tensors="pt")
     calls = []
-    monkeypatch.setattr(tokenization_elmo, "for_rust", lambda example: calls.append(example) or example[0])
+    monkeypatch.setattr(batch_encoding_elmo, "prepare_for_rust", lambda example: calls.append(example) or example[0])
 
     assert batch.to("cpu")["input_ids"].dtype == torch.int64
     assert np.asarray(batch["char_ids"]).shape == (2, 4, 50)
     assert not calls
     assert len(batch.encodings) == len(calls) == 2
+
+
+def test_distinct_words_are_numbered_in_order() -> None:
+    distinct, numbers = number_words(["b", None, "a", "b", ""])
+
+    assert distinct == ["b", "a", ""]
+    assert numbers.tolist() == [1, 0, 2, 1, 3]
+
+
+def test_stack_keeps_sentences_of_different_lengths_apart() -> None:
+    assert stack([np.zeros((2, 3)), np.ones((2, 3))]).shape == (2, 2, 3)
+    assert [row.shape for row in stack([np.zeros((2, 3)), np.ones((1, 3))])] == [(2, 3), (1, 3)]
+    assert stack([], 50).shape == (0, 0, 50)
+
+
+def test_tensors_only_on_request() -> None:
+    data = {"ids": np.zeros((1, 2), dtype=np.int64), "ragged": stack([np.zeros(1), np.zeros(2)])}
+
+    assert to_tensors(data, "np") is data
+    tensors = to_tensors(data, "pt")
+    assert isinstance(tensors["ids"], torch.Tensor)
+    assert tensors["ragged"] is data["ragged"]

@@ -1,17 +1,17 @@
-"""`model.backend_elmo`: raw text is cut as Moses cuts it, offsets are exact, ids are lines of the vocabulary."""
+"""`model.pre_tokenizers_elmo`: raw text is cut as Moses cuts it, and offsets are exact."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_hf.model.backend_elmo import make_backend, make_pre_tokenizer
+from elmo_hf.model.pre_tokenizers_elmo import make_pre_tokenizer
 
 
 def cut(text: str, name: str = "moses") -> list[str]:
     return [word for word, _ in make_pre_tokenizer(name).pre_tokenize_str(text)]
 
 
-# the words as in the text of the 1 Billion Word benchmark, separated by a space
+# the words of the text of the 1 Billion Word benchmark, separated by a space
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -44,6 +44,8 @@ def cut(text: str, name: str = "moses") -> list[str]:
         ("e\u0301te\u0301", "e\u0301te\u0301"),
         ("生活的真谛是", "生活的真谛是"),
         ("nice 👍🏽❤️👩\u200d👧!", "nice 👍🏽 ❤️ 👩\u200d👧 !"),
+        # a flag is two symbols
+        ("🇫🇷", "🇫 🇷"),
         ("<S> a </S> <UNK> <PAD>", "<S> a </S> <UNK> <PAD>"),
         ("x<S>y (<S>)", "x < S > y ( < S > )"),
         ("&apos;re", "& apos ; re"),
@@ -60,7 +62,7 @@ def test_white_space_of_any_kind_separates(name: str) -> None:
     assert cut("x".join(spaces), name) == ["x"] * (len(spaces) - 1)
 
 
-def test_whitespace_leaves_all_else_alone() -> None:
+def test_whitespace_cuts_nowhere_else() -> None:
     assert cut(" Mr.  (Smith's) x<S>y ", "whitespace") == ["Mr.", "(Smith's)", "x<S>y"]
 
 
@@ -75,7 +77,7 @@ def test_every_character_but_white_space_is_in_the_word_that_its_offsets_say(nam
 
 
 @pytest.mark.parametrize("unit", ["a", "a.", "a-", "'", "a'", "1,", ".", "--", " ", "U.", "\u0301"])
-def test_long_texts_without_a_break_take_no_time(unit: str) -> None:
+def test_long_texts_without_a_break_are_fast(unit: str) -> None:
     text = unit * 100_000
 
     assert "".join(cut(text)) == text.replace(" ", "")
@@ -84,32 +86,3 @@ def test_long_texts_without_a_break_take_no_time(unit: str) -> None:
 def test_an_unknown_pre_tokenizer_is_named() -> None:
     with pytest.raises(ValueError, match="'spacy'; it can be one of"):
         make_pre_tokenizer("spacy")
-
-
-@pytest.mark.parametrize(
-    ("vocab", "ids"),
-    [
-        pytest.param([], {"<PAD>": 0, "<S>": 1, "</S>": 2, "<UNK>": 3}, id="none"),
-        pytest.param(
-            ["a", "<UNK>", "b"], {"<PAD>": 0, "a": 1, "<UNK>": 2, "b": 3, "<S>": 4, "</S>": 5}, id="some missing"
-        ),
-        pytest.param(
-            ["</S>", "<S>", "<UNK>", ""], {"<PAD>": 0, "</S>": 1, "<S>": 2, "<UNK>": 3, "": 4}, id="any order"
-        ),
-    ],
-)
-def test_an_id_is_a_line_counted_from_one(vocab: list[str], ids: dict[str, int]) -> None:
-    assert make_backend(vocab, "moses").get_vocab() == ids
-
-
-def test_the_last_line_of_a_word_counts_and_every_line_has_an_id() -> None:
-    backend = make_backend(["<S>", "</S>", "<UNK>", "a", "b", "a", "<PAD>"], "moses")
-
-    assert [backend.token_to_id(word) for word in ("a", "b", "<PAD>")] == [6, 5, 0]
-    assert sorted(backend.get_vocab().values()) == list(range(8))
-
-
-@pytest.mark.parametrize("vocab", ["vocab.txt", {"a": 1}, 5, b"a"])
-def test_a_vocabulary_that_is_no_list_is_refused(vocab: object) -> None:
-    with pytest.raises(TypeError, match="give the lines of a vocabulary file"):
-        make_backend(vocab, "moses")  # type: ignore[arg-type]

@@ -1,0 +1,164 @@
+# Copyright 2026 The elmo_hf authors. All rights reserved.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""The Rust backend of ElmoTokenizer: the vocabulary and the template, as they are written to tokenizer.json."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.models import WordLevel, WordPiece
+from tokenizers.processors import TemplateProcessing
+
+from .pre_tokenizers_elmo import make_pre_tokenizer
+from .tokenizer_inputs_elmo import SURROGATE, check_words
+
+
+PAD, BOS, EOS, UNK = "<PAD>", "<S>", "</S>", "<UNK>"
+
+# the prefix of WordPiece's pieces; no word begins with it, so that WordPiece finds a word whole or not at all
+CONTINUATION = "\0\0"
+
+
+def make_backend(
+    vocab: Sequence[str], pre_tokenizer: str, special_tokens: tuple[str, str, str] = (BOS, EOS, UNK)
+) -> Tokenizer:
+    """Build the Rust tokenizer.
+
+    Args:
+        vocab: Lines of the vocabulary file; the id of a word is the number of its last line, counted from 1.
+        pre_tokenizer: `moses` or `whitespace`.
+        special_tokens: The tokens for the begin and the end of a sentence and for unknown words; those that `vocab`
+            lacks get ids after its lines.
+
+    Raises:
+        TypeError: If `vocab` is not a sequence of words.
+        ValueError: If there is no such pre-tokenizer.
+    """
+    bos, eos, unk = special_tokens
+    if isinstance(vocab, (str, bytes, Mapping)) or not isinstance(vocab, Sequence):
+        raise TypeError(f"vocab is a {type(vocab).__name__}; give the lines of a vocabulary file, a list of str.")
+    check_words(vocab, "vocab")
+    # as in bilm-tf, the last line of a word counts
+    lines = {word: line for line, word in enumerate(vocab, 1) if word != PAD and not SURROGATE.search(word)}
+    # every other line keeps its id under a name that no word has
+    lines.update({f"\0line {line}": line for line, word in enumerate(vocab, 1) if lines.get(word) != line})
+    for word in special_tokens:
+        lines.setdefault(word, len(lines) + 1)
+    backend = Tokenizer(make_word_model({PAD: 0, **lines}, unk))
+    # `single_word`, so that a plain `tokenizers.Tokenizer` does not find them inside a word either
+    backend.add_special_tokens(
+        [AddedToken(word, single_word=True, special=True, normalized=False) for word in (PAD, *special_tokens)]
+    )
+    backend.pre_tokenizer = make_pre_tokenizer(pre_tokenizer)
+    backend.post_processor = TemplateProcessing(
+        single=f"{bos}:0 $A:0 {eos}:0",
+        pair=f"{bos}:0 $A:0 {eos}:0 {bos}:1 $B:1 {eos}:1",
+        special_tokens=[(bos, lines[bos]), (eos, lines[eos])],
+    )
+    return backend
+
+
+def make_word_model(vocab: Mapping[str, int], unk_token: str = UNK) -> WordPiece:
+    """Make the model that looks up words.
+
+    It is a WordPiece without pieces instead of a WordLevel, because Transformers' token-classification pipeline
+    recognises whole words only if the model has a prefix for pieces; without one it takes the `.` of `end.` for a
+    part of a word.
+
+    Args:
+        vocab: The id of each word.
+        unk_token: The token for all other words.
+    """
+    return WordPiece(
+        dict(vocab),
+        unk_token=unk_token,
+        # longer words are unknown without a search
+        max_input_chars_per_word=max(map(len, vocab)),
+        continuing_subword_prefix=CONTINUATION,
+    )
+
+
+def copy_with_model(backend: Tokenizer, model: WordLevel | WordPiece) -> Tokenizer:
+    """Copy a backend with another model that has the same ids."""
+    copied = Tokenizer(model)
+    copied.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
+    copied.normalizer, copied.pre_tokenizer = backend.normalizer, backend.pre_tokenizer
+    copied.post_processor = backend.post_processor
+    return copied
+
+
+def copy_for_words(backend: Tokenizer) -> Tokenizer:
+    """Copy a backend for given words, which it neither normalizes nor cuts; the copy shares the model."""
+    copied = Tokenizer(backend.model)
+    copied.post_processor = backend.post_processor
+    return copied
+
+
+class BackendPool:
+    """Copies of a backend for raw text, one for each call in progress.
+
+    Truncation and padding are settings of the Rust object, so that threads that share one would change each other's.
+    A copy shares the model, but adding thousands of tokens to it takes tens of milliseconds, so idle copies are kept.
+    """
+
+    def __init__(self) -> None:
+        self._idle: deque[tuple[Tokenizer, int, Tokenizer]] = deque()
+
+    def __reduce__(self) -> tuple[type["BackendPool"], tuple[()]]:
+        # a deep or pickled copy of the tokenizer begins with an empty pool
+        return type(self), ()
+
+    def clear(self) -> None:
+        """Drop all copies, because tokens were added."""
+        # calls in progress give theirs back to the old queue
+        self._idle = deque()
+
+    @contextmanager
+    def borrow(self, backend: Tokenizer) -> Iterator[Tokenizer]:
+        """Lend a copy of `backend` for one call."""
+        idle = self._idle
+        try:
+            original, next_id, copied = idle.pop()
+        except IndexError:
+            next_id, copied = _copy_with_added_tokens(backend)
+        else:
+            # the second test notices tokens that were added to the Rust object itself
+            if original is not backend or backend.id_to_token(next_id) is not None:
+                next_id, copied = _copy_with_added_tokens(backend)
+        copied.normalizer, copied.pre_tokenizer = backend.normalizer, backend.pre_tokenizer
+        copied.post_processor = backend.post_processor
+        yield copied
+        idle.append((backend, next_id, copied))
+
+
+def _copy_with_added_tokens(backend: Tokenizer) -> tuple[int, Tokenizer]:
+    """Copy the model and the added tokens, and return the id of the next token to be added, too."""
+    copied, added = Tokenizer(backend.model), sorted(backend.get_added_tokens_decoder().items())
+    # the pre-tokenizer finds ours, where they stand alone
+    copied.add_tokens([token for _, token in added if token.content not in (PAD, BOS, EOS, UNK)])
+    return max([backend.get_vocab_size(with_added_tokens=False), *(number + 1 for number, _ in added)]), copied
+
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "UNK",
+    "BackendPool",
+    "copy_for_words",
+    "copy_with_model",
+    "make_backend",
+    "make_word_model",
+]
