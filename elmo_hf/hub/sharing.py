@@ -28,8 +28,9 @@ from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model import MODEL_CLASSES
 
-from .cards import CARD, complete_card, is_unedited, make_card, split_card, task_of
+from .cards import CARD, complete_card, is_unedited, split_card
 from .errors import explaining
+from .folder_card import make_card, task_of
 
 
 # what a reader loads, and what an older version of it on the Hub is replaced by as a whole

@@ -27,7 +27,7 @@ from elmo_hf.bundled import ELMO_TINY_EN, model_folder
 from elmo_hf.data.batches import batches_by_length
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
-from elmo_hf.hub.cards import KeepsCard
+from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoTaskModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
@@ -335,7 +335,46 @@ def write_card(
         ElmoError: If the file cannot be written.
     """
     folder = Path(folder)
-    results = [
+    base_name = Path(base).name if Path(base).exists() else base
+    head = model.config.head or next(iter(model.heads))
+    bilm = "was left as it is" if model.config.freeze_bilm else "was trained, too"
+    results = _eval_results(scores, task, data)
+    card = Card(
+        title=folder.resolve().name,
+        blocks=[
+            f"ELMo ({base_name}) fine-tuned for {task} on {data}, with the head `{head}`; the biLM {bilm}.",
+            table(
+                ("split", "metric", "value"),
+                [(result.dataset_split, result.metric_type, result.metric_value) for result in results],
+            ),
+            *([code_block(report)] if report else []),
+            "What the task makes of the layers, from the token layer up:",
+            table(
+                ("mix at", "shares", "gamma"),
+                [
+                    (place, " ".join(f"{weight:.3f}" for weight in mix["weights"]), f"{mix['gamma']:.3f}")
+                    for place, mix in model.layer_weights().items()
+                ],
+            ),
+            "Made by",
+            f"    {shlex.join(command)}",
+        ],
+        metadata=ModelCardData(
+            model_name=folder.resolve().name,
+            library_name="transformers",
+            pipeline_tag=task,
+            tags=["elmo"],
+            # the Hub only takes names of its own
+            base_model=None if Path(base).exists() or base == ELMO_TINY_EN.name else base,
+            eval_results=results,
+        ),
+    )
+    with naming_errors(folder / CARD):
+        (folder / CARD).write_text(render_card(card), encoding="utf-8")
+
+
+def _eval_results(scores: Mapping[str, Mapping[str, float]], task: str, data: str) -> list[EvalResult]:
+    return [
         EvalResult(
             task_type=task,
             dataset_type=data,
@@ -348,34 +387,6 @@ def write_card(
         for split, figures in scores.items()
         for metric, value in figures.items()
     ]
-    head = ModelCardData(
-        model_name=folder.resolve().name,
-        library_name="transformers",
-        pipeline_tag=task,
-        tags=["elmo"],
-        # the Hub takes names of its own only
-        base_model=None if Path(base).exists() or base == ELMO_TINY_EN.name else base,
-        eval_results=results,
-    )
-    figures = "".join(
-        f"| {result.dataset_split} | {result.metric_type} | {result.metric_value} |\n" for result in results
-    )
-    weights = "".join(
-        f"| {place} | {' '.join(f'{share:.3f}' for share in mix['weights'])} | {mix['gamma']:.3f} |\n"
-        for place, mix in model.layer_weights().items()
-    )
-    table = f"```\n{report.strip(chr(10))}\n```\n\n" if report else ""
-    text = (
-        f"---\n{head.to_yaml()}\n---\n\n# {folder.resolve().name}\n\n"
-        f"ELMo ({Path(base).name if Path(base).exists() else base}) fine-tuned for {task} on {data}, with the head "
-        f"`{model.config.head or next(iter(model.heads))}`; the biLM "
-        f"{'was left as it is' if model.config.freeze_bilm else 'was trained, too'}.\n\n"
-        f"| split | metric | value |\n|---|---|---|\n{figures}\n{table}"
-        "What the task makes of the layers, from the token layer up:\n\n"
-        f"| mix at | shares | gamma |\n|---|---|---|\n{weights}\nMade by\n\n    {shlex.join(command)}\n"
-    )
-    with naming_errors(folder / "README.md"):
-        (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 __all__ = [

@@ -16,7 +16,8 @@ from elmo_hf import (
     ElmoModel,
     ElmoTokenizer,
 )
-from elmo_hf.hub.cards import complete_card, is_unedited, make_card, recorded_metrics, split_card, task_of
+from elmo_hf.hub.cards import complete_card, is_unedited, split_card
+from elmo_hf.hub.folder_card import make_card, recorded_metrics, task_of
 from support.tiny_models import tiny_model
 
 
