@@ -1,37 +1,42 @@
-"""What ELMo does, on the small English model that comes with the package; no network is needed.
+"""Show what ELMo does, with the small English model that comes with the package. It needs no network.
 
 python examples/quickstart.py
 """
 
-import torch
-from torch.nn.functional import cosine_similarity, normalize
-from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase, pipeline
+import numpy as np
+from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 from transformers.utils import logging
 
-from elmo_hf import ELMO_TINY_EN, ElmoModel
+from elmo_hf import ELMO_TINY_EN
+from elmo_hf.embedding import Vectors, embed
 
 
-# the word of each pair of sentences in one meaning, then in another
+# for each word: a sentence, another with the same meaning of the word, and two with another meaning
 MEANINGS = {
     "left": (
-        ("he left the house .", "she left the room at night ."),
-        ("on the left side of the street .", "turn to the left hand ."),
+        "he left the house .",
+        "she left the room at night .",
+        "on the left side of the street .",
+        "turn to the left hand .",
     ),
     "bear": (
-        ("I can not bear this pain .", "they must bear the burden ."),
-        ("the bear killed a sheep .", "a bear lives in the forest ."),
+        "I can not bear this pain .",
+        "they must bear the burden .",
+        "the bear killed a sheep .",
+        "a bear lives in the forest .",
     ),
     "will": (
-        ("it is the will of the people .", "we obey the will of God ."),
-        ("he will come tomorrow .", "they will not go there ."),
+        "it is the will of the people .",
+        "we obey the will of God .",
+        "he will come tomorrow .",
+        "they will not go there .",
     ),
 }
 
-# words that the model was not trained on; it reads them by their characters
+# none of these is in the model's vocabulary
 UNSEEN = ("democratically", "preachers", "shipbuilders", "truthfulness")
 
-# where the words of the queries below look for their like
-SENTENCES = [sentence for meanings in MEANINGS.values() for pair in meanings for sentence in pair] + [
+OTHER_SENTENCES = (
     "the king went into the city with his men .",
     "we went away from the village in the morning .",
     "the right side of the ship was damaged .",
@@ -40,76 +45,81 @@ SENTENCES = [sentence for meanings in MEANINGS.values() for pair in meanings for
     "the senate passed the bill last week .",
     "I have no money to buy a new car .",
     "the law of the country protects every citizen .",
-]
-QUERIES = [("my brother left the town .", 2), ("the school is on the left bank of the river .", 5)]
+)
+QUERIES = (("my brother left the town .", 2), ("the school is on the left bank of the river .", 5))
 
-FILL_IN = ("my fellow <MASK> , we must work together .", "I do not <MASK> what you mean .", "thank you very <MASK> .")
+MASKED = (
+    "my fellow <MASK> , we must work together .",
+    "I do not <MASK> what you mean .",
+    "the President of the United <MASK> .",
+)
 
 
 def main() -> None:
     """Run the demonstration."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    print("1. Load the model with the Auto classes")
     tokenizer = AutoTokenizer.from_pretrained(ELMO_TINY_EN)
     language_model = AutoModelForMaskedLM.from_pretrained(ELMO_TINY_EN)
-    model = language_model.elmo
-    print(f"   {language_model.num_parameters():,} parameters, from {ELMO_TINY_EN}")
+    print(f"The model: {ELMO_TINY_EN.name}, {language_model.num_parameters():,} parameters, English")
 
-    print("\n2. One spelling, two meanings: the cosine of its vectors in two sentences")
-    for word, (first, second) in MEANINGS.items():
-        vectors = [embed(model, tokenizer, [sentence])[0][sentence.split().index(word)] for sentence in first + second]
-        same = [cosine(vectors[0], vectors[1]), cosine(vectors[2], vectors[3])]
-        other = [cosine(one, two) for one in vectors[:2] for two in vectors[2:]]
-        print(f"   {word:6} the same {same[0]:.2f} {same[1]:.2f}   another {min(other):.2f} to {max(other):.2f}")
+    def vectors_of(sentences: list[str], layers: str | int = "mix") -> list[Vectors]:
+        """Compute one vector of length 1 for each word, so that a dot product is the cosine of two words."""
+        words = [sentence.split() for sentence in sentences]
+        return [unit(vectors) for vectors in embed(language_model.elmo, tokenizer, words, layers=layers)]
 
-    print("\n3. Words it never saw, and the words of its vocabulary that are most like them in the token layer")
+    print("\n1. One word, two meanings")
+    print("   How similar is the [word] of the first sentence to the same word in the sentences below it?")
+    print("   (The cosine of their vectors. With one vector per word, as in word2vec, it would always be 1.00.)")
+    for word, sentences in MEANINGS.items():
+        places = [sentence.split().index(word) for sentence in sentences]
+        first, *others = [vectors[i] for vectors, i in zip(vectors_of(list(sentences)), places, strict=True)]
+        print(f"\n   {mark(sentences[0], places[0])}")
+        for sentence, place, vector in zip(sentences[1:], places[1:], others, strict=True):
+            print(f"      {first @ vector:.2f}  {mark(sentence, place)}")
+
+    print("\n2. Words outside the vocabulary")
+    print("   The model reads their characters. Which four words of the vocabulary are most similar?\n")
     vocabulary = [word for word in tokenizer.get_vocab() if word not in tokenizer.all_special_tokens]
-    table = normalize(token_layer(model, tokenizer, vocabulary), dim=1)
-    for word in UNSEEN:
-        best = (table @ normalize(token_layer(model, tokenizer, [word]), dim=1)[0]).topk(4).indices
-        print(f"   {word:15} {', '.join(vocabulary[i] for i in best)}")
+    # layer 0 knows a word by itself, without a sentence
+    [known] = vectors_of([" ".join(vocabulary)], layers=0)
+    [unseen] = vectors_of([" ".join(UNSEEN)], layers=0)
+    for word, similarities in zip(UNSEEN, unseen @ known.T, strict=True):
+        print(f"   {word:14}  {', '.join(vocabulary[i] for i in nearest(similarities, 4))}")
 
-    print("\n4. A word in its sentence, and its nearest neighbours in others (as table 4 of the paper)")
-    places = [(sentence, place) for sentence in SENTENCES for place in range(len(sentence.split()))]
-    known = normalize(torch.cat(embed(model, tokenizer, SENTENCES)), dim=1)
-    for sentence, place in QUERIES:
-        vector = normalize(embed(model, tokenizer, [sentence])[0][place], dim=0)
-        print(f"   {mark(sentence, place)}")
-        for i in (known @ vector).topk(2).indices:
-            print(f"      {mark(*places[i])}")
-
-    print("\n5. Fill in a word, from what is left and right of it")
-    fill = pipeline("fill-mask", model=language_model, tokenizer=tokenizer)
-    for text in FILL_IN:
-        print(f"   {text}  {', '.join(guess['token_str'] for guess in fill(text, top_k=4))}")
-    print("\nTry next: elmo-hf embed --text 'The bank raised rates .'")
-
-
-@torch.inference_mode()
-def embed(model: ElmoModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[torch.Tensor]:
-    """Get the ELMo vectors of the words of each sentence, `[words, H]`, without the boundaries."""
-    batch = tokenizer(
-        [text.split() for text in sentences], is_split_into_words=True, padding=True, return_tensors="pt"
+    sentences = [*(sentence for group in MEANINGS.values() for sentence in group), *OTHER_SENTENCES]
+    places = [(sentence, place) for sentence in sentences for place in range(len(sentence.split()))]
+    candidates = np.concatenate(vectors_of(sentences))
+    print("\n3. The nearest neighbours of a word in its sentence")
+    print(
+        f"   Which two of the {len(places)} words in {len(sentences)} other sentences are most similar to the [word]?"
     )
-    vectors = model(**batch).last_hidden_state
-    return [row[1 : 1 + len(text.split())] for row, text in zip(vectors, sentences, strict=True)]
+    for sentence, place in QUERIES:
+        similarities = candidates @ vectors_of([sentence])[0][place]
+        print(f"\n   {mark(sentence, place)}")
+        for i in nearest(similarities, 2):
+            print(f"      {similarities[i]:.2f}  {mark(*places[i])}")
+
+    print("\n4. Fill in a word")
+    print("   Which four words does the language model expect in place of <MASK>?\n")
+    fill = pipeline("fill-mask", model=language_model, tokenizer=tokenizer)
+    for text in MASKED:
+        print(f"   {text:43}  {', '.join(guess['token_str'] for guess in fill(text, top_k=4))}")
+    print('\nNext, vectors of your own text: elmo-hf embed --text "The bank raised rates ."')
 
 
-@torch.inference_mode()
-def token_layer(model: ElmoModel, tokenizer: PreTrainedTokenizerBase, words: list[str]) -> torch.Tensor:
-    """Get what the model knows of words by themselves, `[words, H]`: its layer 0."""
-    batch = tokenizer([words], is_split_into_words=True, add_special_tokens=False, return_tensors="pt")
-    return model(**batch, output_hidden_states=True).hidden_states[0][0]
+def unit(vectors: Vectors) -> Vectors:
+    """Scale each row to length 1."""
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-def cosine(one: torch.Tensor, two: torch.Tensor) -> float:
-    """Compare two vectors: 1 for the same direction."""
-    return cosine_similarity(one, two, dim=0).item()
+def nearest(similarities: Vectors, count: int) -> list[int]:
+    """Find the indices of the largest values, the largest first."""
+    return np.argsort(-similarities)[:count].tolist()
 
 
 def mark(sentence: str, place: int) -> str:
-    """Put a word of a sentence in brackets."""
+    """Put brackets around a word of a sentence."""
     words = sentence.split()
     return " ".join([*words[:place], f"[{words[place]}]", *words[place + 1 :]])
 

@@ -9,6 +9,8 @@ shows the output of a real model.
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from doctest import ELLIPSIS
 from pathlib import Path
@@ -104,6 +106,18 @@ def test_commands_print_what_is_shown(
             assert not end or printed[-len(end[0]) :] == end[0], command
 
 
+def test_the_picture_shows_what_the_model_computes(tmp_path: Path) -> None:
+    script, drawn = ROOT / "docs" / "site" / "meanings.py", tmp_path / "meanings.svg"
+    subprocess.run([sys.executable, str(script), str(drawn)], check=True, capture_output=True)
+
+    texts, committed = (
+        " ".join(re.findall(r">([^<>]+)</", path.read_text(encoding="utf-8")))
+        for path in (drawn, ROOT / "docs" / "meanings.svg")
+    )
+    assert len(FRACTION.findall(committed)) == 36
+    assert comparable(texts, abs=0.011) == comparable(committed)
+
+
 def commands(block: str) -> Iterator[tuple[str, str]]:
     """Find the `elmo-hf` commands of a block, each after `$ `, and what is shown below each."""
     for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -112,7 +126,7 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
             yield command, shown
 
 
-def comparable(output: str) -> list[object]:
-    """Cut an output into words, with fractions as numbers that may differ by a little."""
+def comparable(output: str, *, abs: float = 2e-4) -> list[object]:
+    """Split an output at white space, with fractions as numbers that may differ by a little."""
     words = FOLDER_SIZE.sub("SIZE", output).split()
-    return [pytest.approx(float(word), abs=2e-4) if FRACTION.fullmatch(word) else word for word in words]
+    return [pytest.approx(float(word), abs=abs) if FRACTION.fullmatch(word) else word for word in words]
