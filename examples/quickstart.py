@@ -3,11 +3,13 @@
 python examples/quickstart.py
 """
 
+from collections.abc import Sequence
+
 import numpy as np
-from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase, pipeline
 from transformers.utils import logging
 
-from elmo_hf import ELMO_TINY_EN
+from elmo_hf import ELMO_TINY_EN, ElmoForMaskedLM, ElmoModel
 from elmo_hf.embedding import Vectors, embed
 
 
@@ -60,57 +62,75 @@ def main() -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(ELMO_TINY_EN)
-    language_model = AutoModelForMaskedLM.from_pretrained(ELMO_TINY_EN)
-    print(f"The model: {ELMO_TINY_EN.name}, {language_model.num_parameters():,} parameters, English")
+    model = AutoModelForMaskedLM.from_pretrained(ELMO_TINY_EN)
+    print(f"The model: {ELMO_TINY_EN.name}, {model.num_parameters():,} parameters, English")
 
-    def vectors_of(sentences: list[str], layers: str | int = "mix") -> list[Vectors]:
-        """Compute one vector of length 1 for each word, so that a dot product is the cosine of two words."""
-        words = [sentence.split() for sentence in sentences]
-        return [unit(vectors) for vectors in embed(language_model.elmo, tokenizer, words, layers=layers)]
+    show_meanings(model.elmo, tokenizer)
+    show_unseen_words(model.elmo, tokenizer)
+    show_neighbours(model.elmo, tokenizer)
+    fill_in(model, tokenizer)
+    print('\nNext, vectors of your own text: elmo-hf embed --text "The bank raised rates ."')
 
+
+def show_meanings(model: ElmoModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Compare the vectors of one word in several sentences."""
     print("\n1. One word, two meanings")
     print("   How similar is the [word] of the first sentence to the same word in the sentences below it?")
     print("   (The cosine of their vectors. With one vector per word, as in word2vec, it would always be 1.00.)")
     for word, sentences in MEANINGS.items():
         places = [sentence.split().index(word) for sentence in sentences]
-        first, *others = [vectors[i] for vectors, i in zip(vectors_of(list(sentences)), places, strict=True)]
-        print(f"\n   {mark(sentences[0], places[0])}")
-        for sentence, place, vector in zip(sentences[1:], places[1:], others, strict=True):
-            print(f"      {first @ vector:.2f}  {mark(sentence, place)}")
+        first, *others = map(mark, sentences, places)
+        vectors = unit_vectors(model, tokenizer, sentences)
+        vector, *other_vectors = [rows[place] for rows, place in zip(vectors, places, strict=True)]
+        print(f"\n   {first}")
+        for sentence, other in zip(others, other_vectors, strict=True):
+            print(f"      {vector @ other:.2f}  {sentence}")
 
+
+def show_unseen_words(model: ElmoModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Find the words of the vocabulary that are most similar to words outside it."""
     print("\n2. Words outside the vocabulary")
     print("   The model reads their characters. Which four words of the vocabulary are most similar?\n")
     vocabulary = [word for word in tokenizer.get_vocab() if word not in tokenizer.all_special_tokens]
-    # layer 0 knows a word by itself, without a sentence
-    [known] = vectors_of([" ".join(vocabulary)], layers=0)
-    [unseen] = vectors_of([" ".join(UNSEEN)], layers=0)
+    # layer 0 sees each word by itself, without a sentence
+    known, unseen = unit_vectors(model, tokenizer, [" ".join(vocabulary), " ".join(UNSEEN)], layers=0)
     for word, similarities in zip(UNSEEN, unseen @ known.T, strict=True):
         print(f"   {word:14}  {', '.join(vocabulary[i] for i in nearest(similarities, 4))}")
 
+
+def show_neighbours(model: ElmoModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Find the words in other sentences that are most similar to a word in its sentence."""
     sentences = [*(sentence for group in MEANINGS.values() for sentence in group), *OTHER_SENTENCES]
     places = [(sentence, place) for sentence in sentences for place in range(len(sentence.split()))]
-    candidates = np.concatenate(vectors_of(sentences))
+    candidates = np.concatenate(unit_vectors(model, tokenizer, sentences))
     print("\n3. The nearest neighbours of a word in its sentence")
     print(
         f"   Which two of the {len(places)} words in {len(sentences)} other sentences are most similar to the [word]?"
     )
     for sentence, place in QUERIES:
-        similarities = candidates @ vectors_of([sentence])[0][place]
+        similarities = candidates @ unit_vectors(model, tokenizer, [sentence])[0][place]
         print(f"\n   {mark(sentence, place)}")
         for i in nearest(similarities, 2):
             print(f"      {similarities[i]:.2f}  {mark(*places[i])}")
 
+
+def fill_in(model: ElmoForMaskedLM, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Predict words from both sides."""
     print("\n4. Fill in a word")
     print("   Which four words does the language model expect in place of <MASK>?\n")
-    fill = pipeline("fill-mask", model=language_model, tokenizer=tokenizer)
+    fill = pipeline("fill-mask", model=model, tokenizer=tokenizer)
     for text in MASKED:
         print(f"   {text:43}  {', '.join(guess['token_str'] for guess in fill(text, top_k=4))}")
-    print('\nNext, vectors of your own text: elmo-hf embed --text "The bank raised rates ."')
 
 
-def unit(vectors: Vectors) -> Vectors:
-    """Scale each row to length 1."""
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+def unit_vectors(
+    model: ElmoModel, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], *, layers: str | int = "mix"
+) -> list[Vectors]:
+    """Compute the vectors of the words of each sentence, scaled to length 1: their dot product is their cosine."""
+    words = [sentence.split() for sentence in sentences]
+    return [
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in embed(model, tokenizer, words, layers=layers)
+    ]
 
 
 def nearest(similarities: Vectors, count: int) -> list[int]:
