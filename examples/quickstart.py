@@ -6,10 +6,10 @@ python examples/quickstart.py
 from collections.abc import Sequence
 
 import numpy as np
-from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase, pipeline
+from transformers import AutoModelForMaskedLM, AutoTokenizer, FillMaskPipeline, PreTrainedTokenizerBase, pipeline
 from transformers.utils import logging
 
-from elmo_hf import ELMO_TINY_EN, ElmoForMaskedLM, ElmoModel
+from elmo_hf import ELMO_TINY_EN, ElmoModel
 from elmo_hf.embedding import Vectors, embed
 
 
@@ -68,7 +68,7 @@ def main() -> None:
     show_meanings(model.elmo, tokenizer)
     show_unseen_words(model.elmo, tokenizer)
     show_neighbours(model.elmo, tokenizer)
-    fill_in(model, tokenizer)
+    fill_in(pipeline("fill-mask", model=model, tokenizer=tokenizer))
     print('\nNext, vectors of your own text: elmo-hf embed --text "The bank raised rates ."')
 
 
@@ -114,11 +114,10 @@ def show_neighbours(model: ElmoModel, tokenizer: PreTrainedTokenizerBase) -> Non
             print(f"      {similarities[i]:.2f}  {mark(*places[i])}")
 
 
-def fill_in(model: ElmoForMaskedLM, tokenizer: PreTrainedTokenizerBase) -> None:
+def fill_in(fill: FillMaskPipeline) -> None:
     """Predict words from both sides."""
     print("\n4. Fill in a word")
     print("   Which four words does the language model expect in place of <MASK>?\n")
-    fill = pipeline("fill-mask", model=model, tokenizer=tokenizer)
     for text in MASKED:
         print(f"   {text:43}  {', '.join(guess['token_str'] for guess in fill(text, top_k=4))}")
 
