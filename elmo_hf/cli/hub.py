@@ -1,80 +1,89 @@
-"""The command that publishes: push."""
+"""The command `push`, which publishes a model on the Hub."""
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from .shared import Commands, printable, silence_libraries
+from .shared import Commands, printable, shows_progress, silence_libraries
 
 
 def add_push(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf push`."""
+    """Add the parser of `elmo-hf push`."""
     parser = commands.add_parser(
         "push",
         parents=[shared],
         help="publish a model on the Hub",
-        description="Check a model folder, make or complete its model card, and publish it in one commit. The access "
-        "token is that of `hf auth login`, or HF_TOKEN.",
+        description="Check a model folder, create or complete its model card, and publish both in one commit. Log in "
+        "first with `hf auth login`, or set HF_TOKEN.",
         epilog="example: elmo-hf push my-elmo my-name/my-elmo --license apache-2.0 --language en --dry-run",
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a model folder, which is left as it is")
-    parser.add_argument("repo_id", metavar="ORG/NAME", help="the name on the Hub; created if it does not exist")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="model folder; it is not changed")
+    parser.add_argument("repo_id", metavar="ORG/NAME", help="name on the Hub; created if it does not exist")
     parser.add_argument(
         "--license",
         "--licence",
         metavar="ID",
-        help="as the Hub calls it, such as apache-2.0; needed unless the folder's README.md names one",
+        help="the license as the Hub names it, such as apache-2.0; required unless the folder's README.md has one",
     )
     parser.add_argument("--language", nargs="+", default=[], metavar="CODE", help="such as en, or en de")
     parser.add_argument("--base-model", metavar="ORG/NAME", help="the model on the Hub that this one was made from")
-    parser.add_argument("--private", action="store_true", help="create it for yourself and your organisation alone")
-    parser.add_argument("--revision", default="main", metavar="BRANCH", help="created if it does not exist")
-    parser.add_argument("--message", metavar="TEXT", help="of the commit")
+    parser.add_argument("--private", action="store_true", help="create a private repository")
+    parser.add_argument(
+        "--revision", default="main", metavar="BRANCH", help="branch; created if it does not exist (default: main)"
+    )
+    parser.add_argument("--message", metavar="TEXT", help="commit message")
     parser.add_argument(
         "--replace-card",
         action="store_true",
-        help="write a new README.md; by default the folder's, or that of the Hub, is kept and its metadata completed",
+        help="write a new README.md; by default the folder's, or the Hub's, is kept and its metadata completed",
     )
-    parser.add_argument("--dry-run", action="store_true", help="check all, show what would be sent, and send nothing")
+    parser.add_argument("--dry-run", action="store_true", help="check everything and show what would be sent")
     parser.set_defaults(run=_push)
 
 
 def _push(options: argparse.Namespace) -> int:
-    from elmo_hf.hub.sharing import prepare, push
-    from elmo_hf.inspection import readable_size
+    from elmo_hf.hub.sharing import push
 
     silence_libraries()
-    about = {
+    card = {
         "license": options.license,
         "language": options.language,
         "base_model": options.base_model,
         "replace_card": options.replace_card,
     }
     if options.dry_run:
-        upload = prepare(options.folder, options.repo_id, **about)
-        print(printable(f"Would be sent to {options.repo_id} ({readable_size(sum(upload.files.values()))}):"))
-        width = max(map(len, upload.files))
-        for name, size in upload.files.items():
-            print(printable(f"    {name:<{width}}  {size / 1000:>11,.1f} kB"))
-        if upload.left:
-            print(printable(f"Would be left: {', '.join(upload.left)}"))
-        _print_notes(upload.notes)
-        return 0
-    with _quiet():
+        return _show_upload(options, card)
+    with _quiet_hub():
         pushed = push(
             options.folder,
             options.repo_id,
             private=options.private,
             revision=options.revision,
             message=options.message,
-            **about,
+            **card,
         )
     _print_notes(pushed.notes)
     if pushed.deleted:
         print(printable(f"Deleted there, as of an older version: {', '.join(pushed.deleted)}"))
     print(f"{'Pushed to' if pushed.changed else 'Nothing has changed at'} {pushed.url}, commit {pushed.commit}")
+    return 0
+
+
+def _show_upload(options: argparse.Namespace, card: dict[str, Any]) -> int:
+    """Print what would be sent."""
+    from elmo_hf.hub.sharing import prepare
+    from elmo_hf.inspection import readable_size
+
+    upload = prepare(options.folder, options.repo_id, **card)
+    print(printable(f"Would be sent to {options.repo_id} ({readable_size(sum(upload.files.values()))}):"))
+    width = max(map(len, upload.files))
+    for name, size in upload.files.items():
+        print(printable(f"    {name:<{width}}  {size / 1000:>11,.1f} kB"))
+    if upload.left:
+        print(printable(f"Would be left: {', '.join(upload.left)}"))
+    _print_notes(upload.notes)
     return 0
 
 
@@ -84,13 +93,13 @@ def _print_notes(notes: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what huggingface_hub says to bars, for those who can see them; its warnings show addresses with secrets."""
+def _quiet_hub() -> Iterator[None]:
+    """Hide huggingface_hub's warnings, which show addresses with secrets, and bars that nobody would see."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars, logging
 
     verbosity, hidden = logging.get_verbosity(), are_progress_bars_disabled()
     logging.set_verbosity_error()
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not shows_progress():
         disable_progress_bars()
     try:
         yield

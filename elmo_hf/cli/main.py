@@ -1,4 +1,4 @@
-"""The `elmo-hf` command: convert an original ELMo, inspect, verify and use it, and measure a language model."""
+"""The `elmo-hf` command as a whole: its parser, its exit status, and its errors."""
 
 import argparse
 import contextlib
@@ -29,10 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: Those after the program's name; by default the process's own.
+        arguments: The arguments after the program's name; by default those of this process.
 
     Returns:
-        The exit status: 0 if all went well, 1 after an error, which is one line on standard error, 2 for wrong usage.
+        The exit status: 0 after success, 1 after an error, which is one line on standard error.
+
+    Raises:
+        SystemExit: With status 2 after wrong usage, and 0 after `--help` and `--version`.
     """
     options = build_parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
@@ -40,49 +43,73 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # a terminal that cannot show a character shows its escape instead
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = options.run(options)
+        status: int = options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
-    except ModuleNotFoundError as error:
-        if error.name not in CONVERT_EXTRA:
+    except (ElmoError, OSError, ValueError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name not in CONVERT_EXTRA:
             raise
-        print(f'elmo-hf: error: {error.name} is not installed: pip install "elmo_hf[convert]"', file=sys.stderr)
-        return 1
-    except (ElmoError, OSError, ValueError) as error:
         if options.debug:
             traceback.print_exc()
-        message = one_line(error)
-        if isinstance(error, OSError) and error.filename is None:
-            # files have names, and commands name those that the system does not
-            message = f"standard input or output fails: {message}"
+        if _is_of_a_stream(error):
             _discard_output()
-        print(f"elmo-hf: error: {printable(message)}", file=sys.stderr)
+        print(f"elmo-hf: error: {printable(_message_of(error))}", file=sys.stderr)
         return 1
-    return status
+
+
+def _message_of(error: Exception) -> str:
+    """Return the line that tells the user what went wrong."""
+    message = one_line(error)
+    if isinstance(error, ModuleNotFoundError):
+        return f'{error.name} is not installed: pip install "elmo_hf[convert]"'
+    if _is_of_a_stream(error):
+        return f"standard input or output fails: {message}"
+    if _may_be_a_bug(error):
+        return f"unexpected {type(error).__name__} ({message}): run it again with --debug, and report what that shows."
+    return message
+
+
+def _is_of_a_stream(error: Exception) -> bool:
+    """Tell whether a standard stream failed: every other file has a name, and so has its error."""
+    return isinstance(error, OSError) and error.filename is None
+
+
+def _may_be_a_bug(error: Exception) -> bool:
+    """Tell whether nobody meant the user to read this error.
+
+    `elmo_hf` refuses an input by an `ElmoError`, and the Hub files, which cannot import it, by a `ValueError`. Python
+    raises a `UnicodeError` for a name that is not UTF-8, which the user can change. Any other `ValueError` comes from
+    a library, or from a mistake in this package.
+    """
+    if not isinstance(error, ValueError) or isinstance(error, UnicodeError):
+        return False
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return not frame.f_globals["__name__"].endswith("_elmo")
 
 
 def _discard_output() -> None:
-    """Throw away what could not be written to standard output: Python tries again at its end, and complains."""
+    """Throw away what could not be written to standard output: Python tries again at exit, and complains."""
     with contextlib.suppress(AttributeError, OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Describe the arguments of every command; the reference page is made from it."""
+    """Build the parser of every command; the documentation's page of commands is made from it."""
     parser = argparse.ArgumentParser(
         prog="elmo-hf",
-        description="ELMo for Transformers: convert an original model, check it, and get its vectors.",
-        epilog="Each error is one line on standard error; the exit status is then 1, or 2 for wrong usage.",
+        description="Convert an original ELMo for Transformers, check it, publish it, and compute its vectors.",
+        epilog="An error is one line on standard error. The exit status is then 1, or 2 for wrong usage.",
     )
     parser.add_argument("--version", action="version", version=f"elmo-hf {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--debug", action="store_true", help="show where an error came from")
+    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
     add_convert(commands, shared)
     add_export(commands, shared)
     add_inspect(commands, shared)

@@ -1,28 +1,31 @@
-"""The commands about models: convert, export, inspect and verify."""
+"""The commands `convert`, `export`, `inspect` and `verify`, which make and check model folders."""
 
 import argparse
 import json
 import shlex
 import shutil
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError
 
-from .shared import Commands, notes_held_back, printable, silence_libraries
+from .shared import Commands, notes_held_back, printable, shows_progress, silence_libraries
 
 
-# columns of the list of releases, whatever the terminal has
+if TYPE_CHECKING:
+    from elmo_hf import ElmoConfig
+
+# columns of the list of releases, however narrow or wide the terminal is
 MIN_COLUMNS, MAX_COLUMNS = 80, 120
 
 
 def add_convert(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf convert`."""
+    """Add the parser of `elmo-hf convert`."""
     parser = commands.add_parser(
         "convert",
         parents=[shared],
-        help="make a Transformers model of an original ELMo",
+        help="convert an original ELMo into a Transformers model",
         description="Convert an original ELMo into a folder that AutoModel and AutoTokenizer load.",
         epilog="example: elmo-hf convert weights.hdf5 options.json --output my-elmo",
     )
@@ -30,22 +33,22 @@ def add_convert(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "sources",
         nargs="*",
         metavar="SOURCE",
-        help="the weights (.hdf5) and options (.json) in any order, and the vocabulary (.txt, .txt.gz) if there is "
-        "one; or AllenNLP's model.tar.gz or weights.th; or a folder or archive that holds a model, such as bilm-tf's "
-        "TensorFlow checkpoint; or https addresses of them",
+        help="the weights (.hdf5), the options (.json) and, if there is one, the vocabulary (.txt, .txt.gz), in any "
+        "order; or AllenNLP's model.tar.gz or weights.th; or a folder or archive with a model in it, such as a "
+        "TensorFlow checkpoint of bilm-tf; or https addresses of any of these",
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to make; must not exist")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to create; it must not exist")
     parser.add_argument(
         "--mix",
         type=int,
         metavar="K",
-        help="of a model that AllenNLP trained with several mixes of layers, number K, from 0; the first by default",
+        help="use mix number K, counted from 0, of a model that AllenNLP trained with several (default: the first)",
     )
     parser.add_argument(
-        "--language", metavar="XX", help="of AllenNLP's ELMo of several languages, the one called XX, such as es"
+        "--language", metavar="XX", help="convert the language XX, such as es, of AllenNLP's multilingual ELMo"
     )
-    parser.add_argument("--list", action="store_true", help="list the known releases instead, with where they are")
-    parser.add_argument("--json", action="store_true", help="list them for programs")
+    parser.add_argument("--list", action="store_true", help="list the known releases and where to download them")
+    parser.add_argument("--json", action="store_true", help="list them as JSON")
     parser.set_defaults(run=_convert, wrong_usage=parser.error)
 
 
@@ -56,7 +59,6 @@ def _convert(options: argparse.Namespace) -> int:
         return _list_releases(options)
     if not options.sources or options.output is None:
         options.wrong_usage("give a SOURCE and --output, or --list")
-    from elmo_hf.inspection import describe_layers, readable_size
     from elmo_hf_conversion import convert
 
     silence_libraries()
@@ -66,30 +68,40 @@ def _convert(options: argparse.Namespace) -> int:
             options.output,
             mix=options.mix,
             language=options.language,
-            progress=sys.stderr is not None and sys.stderr.isatty(),
+            progress=shows_progress(),
         )
-    size = sum(path.stat().st_size for path in options.output.iterdir())
-    print(f"Converted to {options.output} ({readable_size(size)}):")
-    print(f"    {describe_layers(config)}, vectors {config.hidden_size} wide")
+    _print_converted(options.output, config)
+    return 0
+
+
+def _print_converted(folder: Path, config: "ElmoConfig") -> None:
+    """Print what was converted, and how to use it."""
+    from elmo_hf.inspection import describe_layers, readable_size
+
     predicts = "ElmoForPreTraining" in (config.architectures or [])
+    print(f"Converted to {folder} ({readable_size(_size_of(folder))}):")
+    print(f"    {describe_layers(config)}, vectors {config.hidden_size} wide")
     if predicts:
         print(f"    the softmax, which predicts {config.vocab_size - 1:,} words")
     print()
     print("Load it in Python:")
     print("    import elmo_hf")
     print(f"    from transformers import AutoModel, {'AutoModelForMaskedLM, ' * predicts}AutoTokenizer")
-    print(f"    tokenizer = AutoTokenizer.from_pretrained({str(options.output)!r})")
-    print(f"    model = AutoModel.from_pretrained({str(options.output)!r})")
+    print(f"    tokenizer = AutoTokenizer.from_pretrained({str(folder)!r})")
+    print(f"    model = AutoModel.from_pretrained({str(folder)!r})")
     if predicts:
-        print(f"    language_model = AutoModelForMaskedLM.from_pretrained({str(options.output)!r})")
+        print(f"    language_model = AutoModelForMaskedLM.from_pretrained({str(folder)!r})")
     print()
     print("Next:")
-    folder = shlex.quote(str(options.output))
-    print(f"    elmo-hf inspect {folder}")
-    print(f'    elmo-hf embed --text "The bank raised rates ." --model {folder}')
+    argument = shlex.quote(str(folder))
+    print(f"    elmo-hf inspect {argument}")
+    print(f'    elmo-hf embed --text "The bank raised rates ." --model {argument}')
     if predicts:
-        print(f"    elmo-hf perplexity {folder} TEXT")
-    return 0
+        print(f"    elmo-hf perplexity {argument} TEXT")
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def _list_releases(options: argparse.Namespace) -> int:
@@ -104,25 +116,25 @@ def _list_releases(options: argparse.Namespace) -> int:
 
 
 def add_export(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf export`."""
+    """Add the parser of `elmo-hf export`."""
     parser = commands.add_parser(
         "export",
         parents=[shared],
-        help="make an original ELMo, or ONNX, of a Transformers model",
-        description="Write the language model of a folder, trained or not and of any class, back in an original "
-        "format. What the format cannot hold is listed. Or write the model as ONNX, for programs without PyTorch.",
+        help="write a Transformers model in an original format, or as ONNX",
+        description="Write the language model in a model folder, of any class, in an original format, and list what "
+        "the format cannot hold. Or write the model as ONNX, for programs without PyTorch.",
         epilog="example: elmo-hf export my-elmo --format allennlp-hdf5 --output original",
     )
-    parser.add_argument("model", type=Path, metavar="DIR", help="a model folder")
+    parser.add_argument("model", type=Path, metavar="DIR", help="model folder")
     parser.add_argument(
         "--format",
         default="allennlp-hdf5",
         metavar="NAME",
-        help="allennlp-hdf5, the default: HDF5 weights and JSON options, for AllenNLP, Flair and bilm-tf; or onnx: "
-        "one file, which gives vectors, or the logits of a task (extra: onnx)",
+        help="allennlp-hdf5 (the default): HDF5 weights and JSON options, for AllenNLP, Flair and bilm-tf; onnx: one "
+        'file, which computes vectors, or the logits of a task. ONNX needs pip install "elmo_hf[onnx]"',
     )
     parser.add_argument(
-        "--output", required=True, type=Path, metavar="PATH", help="folder, or ONNX file, to make; must not exist"
+        "--output", required=True, type=Path, metavar="PATH", help="folder, or ONNX file, to create; it must not exist"
     )
     parser.set_defaults(run=_export)
 
@@ -135,9 +147,8 @@ def _export(options: argparse.Namespace) -> int:
 
     silence_libraries()
     notes = export(options.model, options.output, format=options.format)
-    files = sorted(options.output.iterdir())
     print(f"Exported to {options.output}:")
-    for path in files:
+    for path in sorted(options.output.iterdir()):
         print(f"    {path.name}, {readable_size(path.stat().st_size)}")
     for note in notes:
         print(note)
@@ -155,14 +166,15 @@ def _export_onnx(options: argparse.Namespace) -> int:
 
 
 def add_inspect(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf inspect`."""
+    """Add the parser of `elmo-hf inspect`."""
     parser = commands.add_parser(
         "inspect",
         parents=[shared],
-        help="show what a converted model is",
-        description="Show the sizes, layers, parameters, tokenizer and origin of a model folder. Reads no weights.",
+        help="describe a model folder",
+        description="Show the sizes, layers, parameters, tokenizer and origin of a model. Its weights are not loaded.",
+        epilog="example: elmo-hf inspect my-elmo",
     )
-    parser.add_argument("model", type=model_folder, metavar="DIR", help="a model folder, or elmo-tiny-en")
+    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-tiny-en")
     parser.set_defaults(run=_inspect)
 
 
@@ -170,8 +182,7 @@ def _inspect(options: argparse.Namespace) -> int:
     from elmo_hf.inspection import describe, readable_size
 
     rows = describe(options.model)
-    size = sum(path.stat().st_size for path in options.model.iterdir())
-    print(printable(f"{options.model} ({readable_size(size)})"))
+    print(printable(f"{options.model} ({readable_size(_size_of(options.model))})"))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"{name:<{width}}  {printable(value)}")
@@ -179,22 +190,23 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def add_verify(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf verify`."""
+    """Add the parser of `elmo-hf verify`."""
     parser = commands.add_parser(
         "verify",
         parents=[shared],
         help="compare a converted model with its original",
         description="Compare every layer of a converted model with an independent NumPy computation from the original "
-        "files, with and without state passed on. The exit status is 1 if they differ by more than rounding.",
+        "files, both with a fresh state and with the state passed from sentence to sentence. The exit status is 1 if "
+        "they differ by more than rounding.",
         epilog="example: elmo-hf verify my-elmo weights.hdf5 options.json",
     )
-    parser.add_argument("model", type=Path, metavar="DIR", help="the converted model's folder")
-    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="what it was converted from, as given to convert")
+    parser.add_argument("model", type=Path, metavar="DIR", help="folder of the converted model")
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="the original, as you gave it to convert")
     parser.add_argument(
         "--sentences",
         type=Path,
         metavar="FILE",
-        help="UTF-8 text, one sentence a line, words apart by white space; by default a few awkward sentences",
+        help="UTF-8 text with one tokenized sentence a line (default: a few awkward sentences)",
     )
     parser.set_defaults(run=_verify)
 
@@ -220,7 +232,7 @@ def _verify(options: argparse.Namespace) -> int:
         )
     if not all(difference.passed for difference in differences):
         raise ElmoError(
-            f"{options.model} differs from its original: convert it again, and report it if that is no help."
+            f"{options.model} differs from its original: convert it again, and report it if it still does."
         )
     print("The model agrees with its original.")
     return 0

@@ -1,16 +1,16 @@
-"""The command plot: pictures of a word in many sentences, and of the layers that tasks read."""
+"""The command `plot`, which draws a word in many sentences, or the layers that tasks use."""
 
 import argparse
 from pathlib import Path
 
-from .shared import Commands, add_files, add_model, add_tokenized, silence_libraries
+from .shared import Commands, add_files, add_model, add_tokenized, counted, silence_libraries
 
 
 def add_plot(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf plot`."""
+    """Add the parser of `elmo-hf plot` and of its pictures."""
     parser = commands.add_parser(
         "plot",
-        help="draw a word in many sentences, or the layers that tasks read",
+        help="draw a word in many sentences, or the layers that tasks use",
         description='Draw what a model has learned. Needs pip install "elmo_hf[plot]".',
     )
     pictures = parser.add_subparsers(title="pictures", metavar="PICTURE", required=True)
@@ -22,23 +22,23 @@ def _add_neighbours(pictures: Commands, shared: argparse.ArgumentParser) -> None
     parser = pictures.add_parser(
         "neighbours",
         parents=[shared],
-        help="draw a word in many sentences: near each other where its vectors are alike",
-        description="Draw the vectors of a word in its sentences, in the two dimensions in which they differ most "
-        "(the principal components). At the side are the words around it.",
+        help="draw a word in many sentences; similar vectors are close together",
+        description="Draw a point for each occurrence of a word, labelled by the words around it. The axes are the "
+        "first two principal components of the word's vectors.",
         epilog="example: elmo-hf plot neighbours corpus.txt.gz --word bank --output bank.png",
     )
     add_files(parser)
-    parser.add_argument("--word", required=True, help="written in capitals or not")
+    parser.add_argument("--word", required=True, help="the word, in upper or lower case")
     add_model(parser)
     parser.add_argument(
         "--layers",
         default="mix",
         metavar="LAYERS",
-        help="mix: the weighted mean of all layers (the default); top: the last biLSTM layer; 1, 2, ...: a biLSTM "
-        "layer; all: every layer, side by side",
+        help="mix (the default): the weighted mean of all layers; top: the last biLSTM layer; 1, 2, ...: one biLSTM "
+        "layer; all: the concatenation of all layers",
     )
     parser.add_argument(
-        "--most", type=int, default=40, metavar="N", help="stop after this many; 40, what can be read, by default"
+        "--most", type=int, default=40, metavar="N", help="draw the first N occurrences at most (default: 40)"
     )
     add_tokenized(parser)
     _add_output(parser)
@@ -49,22 +49,29 @@ def _add_layers(pictures: Commands, shared: argparse.ArgumentParser) -> None:
     parser = pictures.add_parser(
         "layers",
         parents=[shared],
-        help="draw the shares of the layers in the mixes of fine-tuned models",
-        description="Draw what tasks make of the layers: a row for each mix of each model, as figure 2 of the paper.",
+        help="draw the weight of each layer in fine-tuned models",
+        description="Draw the weight that each task gives to each layer: one row for each mix of each model, like "
+        "figure 2 of the paper.",
         epilog="example: elmo-hf plot layers my-ner my-sentiment --output layers.png",
     )
-    parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="a fine-tuned model: a folder, or a name on the Hub"
-    )
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="fine-tuned model: a folder, or a name on the Hub")
     _add_output(parser)
     parser.set_defaults(run=_plot_layers)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="new file: .png, .pdf, .svg, ...")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="picture to create, such as .png, .pdf or .svg; it must not exist",
+    )
 
 
 def _plot_neighbours(options: argparse.Namespace) -> int:
+    if options.most < 3:
+        options.wrong_usage("--most must be 3 or more")
     from elmo_hf.data.corpus import read_sentences
     from elmo_hf.integrations.named_model import NamedModel
     from elmo_hf.integrations.plotting import (
@@ -75,15 +82,13 @@ def _plot_neighbours(options: argparse.Namespace) -> int:
         vectors_of,
     )
 
-    if options.most < 3:
-        options.wrong_usage("--most is to be 3 or more")
     check_picture(options.output)
     silence_libraries()
     model = NamedModel(options.model, layers=options.layers)
     wanted = options.word.casefold()
 
     def tokenize(line: str) -> list[str]:
-        # most lines have no such word: they need not be split
+        # most lines do not have the word: do not spend time on splitting them
         if wanted not in line.casefold():
             return []
         return line.split() if options.tokenized else model.tokenizer.tokenize(line)
@@ -91,7 +96,7 @@ def _plot_neighbours(options: argparse.Namespace) -> int:
     occurrences = find_occurrences(read_sentences(options.files, tokenize=tokenize), options.word, most=options.most)
     title = f"“{options.word}”, {len(occurrences)} times: {options.model.resolve().name}, layers {options.layers}"
     save_picture(draw_neighbours(occurrences, vectors_of(occurrences, model), title), options.output)
-    print(f"Drew {len(occurrences)} occurrences of {options.word} in {options.output}.")
+    print(f"Drew {counted(len(occurrences), 'occurrence')} of {options.word} in {options.output}.")
     return 0
 
 
@@ -102,7 +107,7 @@ def _plot_layers(options: argparse.Namespace) -> int:
     silence_libraries()
     weights = {label: row for name in options.models for label, row in read_layer_weights(name).items()}
     save_picture(draw_layer_weights(weights), options.output)
-    print(f"Drew {len(weights)} mixes in {options.output}.")
+    print(f"Drew {counted(len(weights), 'mix')} in {options.output}.")
     return 0
 
 

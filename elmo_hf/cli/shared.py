@@ -1,4 +1,4 @@
-"""What the commands share: what they show on a terminal and keep from it."""
+"""Options that several commands share, and what reaches the terminal."""
 
 import argparse
 import contextlib
@@ -15,16 +15,19 @@ from elmo_hf.bundled import ELMO_TINY_EN, model_folder
 # argparse does not export the type of what add_subparsers returns
 Commands: TypeAlias = Any
 
+# its notes say that a download is tried again, which is news while one waits
+AT_ONCE = "elmo_hf_conversion.fetch.download"
+
 
 class _HeldBack(logging.Handler):
-    """Keeps notes; but that a download is tried again is news while one waits for it."""
+    """Collects the converter's notes, and shows only those on a download at once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.notes: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name == "elmo_hf_conversion.fetch.download":
+        if record.name == AT_ONCE:
             self.show(record)
         else:
             self.notes.append(record)
@@ -36,7 +39,7 @@ class _HeldBack(logging.Handler):
 
 @contextlib.contextmanager
 def notes_held_back() -> Iterator[None]:
-    """Show the converter's notes when all is well; an error stands alone, as one line."""
+    """Show the converter's notes when the block has succeeded; an error stands alone, as one line."""
     logger, held = logging.getLogger("elmo_hf_conversion"), _HeldBack()
     logger.addHandler(held)
     try:
@@ -48,7 +51,7 @@ def notes_held_back() -> Iterator[None]:
 
 
 def silence_libraries() -> None:
-    """Keep the output to what this command says."""
+    """Hide the warnings and progress bars of Transformers: the command says what the user needs to know."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.set_verbosity_error()
@@ -57,45 +60,56 @@ def silence_libraries() -> None:
         warnings.simplefilter("ignore")
 
 
+def shows_progress() -> bool:
+    """Tell whether someone can see a progress bar."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def printable(text: str) -> str:
-    """Escape what would disturb a terminal, but not the joiners that scripts and emoji need."""
+    """Escape characters that would disturb a terminal, but keep the joiners that scripts and emoji need."""
     return "".join(c if c.isprintable() or c in "\u200c\u200d" else c.encode("unicode_escape").decode() for c in text)
 
 
 def width_of(text: str) -> int:
-    """Count the columns that a text takes on a terminal."""
+    """Return the number of columns that a text takes on a terminal."""
     return sum(
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 word`, `2,000 words`, `2 mixes`."""
+    ending = "" if number == 1 else "es" if noun.endswith("x") else "s"
+    return f"{number:,} {noun}{ending}"
+
+
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """Give a command the files of a corpus."""
+    """Give a command the argument FILE ...: the text files of a corpus."""
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
-        help="UTF-8 text, one sentence a line; as it is or compressed by gzip, bzip2 or xz; a folder or a pattern for "
-        "several; - reads standard input",
+        help="UTF-8 text with one sentence a line, plain or compressed by gzip, bzip2 or xz. A folder, or a quoted "
+        "pattern, stands for all its files; - reads standard input",
     )
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give a command the option of a model, which is elmo-tiny-en if none is given."""
+    """Give a command the option --model."""
     parser.add_argument(
         "--model",
         default=ELMO_TINY_EN,
         type=model_folder,
         metavar="DIR",
-        help="a model folder; by default elmo-tiny-en, the small English one that comes with this package",
+        help="model folder (default: elmo-tiny-en, the small English model that comes with this package)",
     )
 
 
 def add_tokenized(parser: Any) -> None:
-    """Give a command, or a group of its options, the one that says that words are apart."""
+    """Give a command, or a group of its options, the option --tokenized."""
     parser.add_argument(
-        "--tokenized", action="store_true", help="the words are apart by white space already: do not split further"
+        "--tokenized", action="store_true", help="split the text at white space only, because it is tokenized already"
     )
 
 
@@ -104,8 +118,10 @@ __all__ = [
     "add_files",
     "add_model",
     "add_tokenized",
+    "counted",
     "notes_held_back",
     "printable",
+    "shows_progress",
     "silence_libraries",
     "width_of",
 ]

@@ -1,9 +1,9 @@
-"""The commands that read a corpus: build-vocab and perplexity."""
+"""The commands `build-vocab` and `perplexity`, which read a corpus."""
 
 import argparse
 import contextlib
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,33 +11,35 @@ from typing import TYPE_CHECKING
 from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError
 
-from .shared import Commands, add_files, add_tokenized, printable, silence_libraries
+from .shared import Commands, add_files, add_tokenized, counted, printable, silence_libraries
 
 
 if TYPE_CHECKING:
+    from elmo_hf import ElmoForPreTraining, ElmoTokenizer
     from elmo_hf.training.perplexity import CorpusScore
-
-# columns of a table of vectors
-SHOWN_DIMENSIONS = 6
 
 
 def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf build-vocab`."""
+    """Add the parser of `elmo-hf build-vocab`."""
     parser = commands.add_parser(
         "build-vocab",
         parents=[shared],
-        help="make the vocabulary of a language model",
-        description="Count the words of text files, which white space parts, and write them by descending frequency, "
-        "one a line, after <S>, </S> and <UNK>.",
+        help="build the vocabulary of a language model",
+        description="Count the words of text files, split at white space, and write them one a line, most frequent "
+        "first, after <S>, </S> and <UNK>.",
         epilog="example: elmo-hf build-vocab 'news/*.txt.gz' --output vocab.txt --min-count 3",
     )
     add_files(parser)
-    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="file to make; must not exist")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="file to create; it must not exist")
     parser.add_argument(
-        "--min-count", type=int, default=1, metavar="N", help="leave out words that occur less often; 1 by default"
+        "--min-count",
+        type=int,
+        default=1,
+        metavar="N",
+        help="leave out words that occur less than N times (default: 1)",
     )
     parser.add_argument(
-        "--max-size", type=int, metavar="N", help="lines of the vocabulary at most; the most frequent words stay"
+        "--max-size", type=int, metavar="N", help="keep the most frequent words, in a file of at most N lines"
     )
     parser.set_defaults(run=_build_vocab)
 
@@ -48,81 +50,69 @@ def _build_vocab(options: argparse.Namespace) -> int:
 
     check_new_file(options.output)
     limits = {"min_count": options.min_count, "max_size": options.max_size}
-    # refuse what can be refused before the text is read
+    # refuse wrong limits before reading the text
     special = most_frequent({}, **limits)
     counts = count_words(read_sentences(options.files))
     if not counts:
-        raise ElmoError(f"{', '.join(options.files)}: there are no words: check the text.")
+        raise _no_words(options)
     words = most_frequent(counts, **limits)
     write_vocabulary(options.output, words)
-    print(f"Wrote {len(words):,} words to {options.output}, {', '.join(special)} included.")
-    print(f"The text has {counts.total():,} words, {len(counts):,} of them distinct.")
+    print(f"Wrote {counted(len(words), 'word')} to {options.output}, {', '.join(special)} included.")
+    print(f"The text has {counted(counts.total(), 'word')}, {len(counts):,} of them distinct.")
     print(f"The vocabulary covers {coverage(counts, words):.2%} of the text.")
     return 0
 
 
+def _no_words(options: argparse.Namespace) -> ElmoError:
+    return ElmoError(f"{', '.join(options.files)}: there are no words: check the text.")
+
+
 def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Describe `elmo-hf perplexity`."""
+    """Add the parser of `elmo-hf perplexity`."""
     parser = commands.add_parser(
         "perplexity",
         parents=[shared],
         help="measure how well a language model predicts a text",
-        description="Compute the perplexity of a text by a language model, with the softmax over all words: of the "
-        "forward direction, of the backward one, and of the mean of their losses. Each sentence is read by itself, "
-        "and words outside the vocabulary are predicted as <UNK>. Of several files, each has a line besides.",
+        description="Compute the perplexity of a text, with the softmax over the whole vocabulary: of the forward "
+        "direction, of the backward direction, and of the mean of their losses. Each sentence is read by itself, and "
+        "words outside the vocabulary are predicted as <UNK>. Several files are also listed one by one.",
         epilog="example: elmo-hf perplexity my-elmo heldout.txt --tokenized",
     )
     parser.add_argument(
-        "model", type=model_folder, metavar="MODEL", help="a model folder that has a softmax, or elmo-tiny-en"
+        "model", type=model_folder, metavar="MODEL", help="model folder with a softmax, or elmo-tiny-en"
     )
     add_files(parser)
     add_tokenized(parser)
     parser.add_argument(
-        "--stateful", action="store_true", help="go on from sentence to sentence as in one stream, as bilm-tf does"
+        "--stateful",
+        action="store_true",
+        help="read the sentences as one stream, and carry the state from each to the next, as bilm-tf does",
     )
     parser.add_argument(
         "--json-lines",
         type=Path,
         metavar="FILE",
-        help="new file for the scores of each sentence, a JSON object a line",
+        help="also write the scores of each sentence to this new file, as one JSON object a line",
     )
     parser.add_argument(
-        "--batch", type=int, default=2048, metavar="WORDS", help="words that are read at once, 2048 by default"
+        "--batch", type=int, default=2048, metavar="WORDS", help="number of words computed at once (default: 2048)"
     )
     parser.set_defaults(run=_perplexity)
 
 
 def _perplexity(options: argparse.Namespace) -> int:
-    from elmo_hf.data.corpus import find_files, read_placed_sentences
+    from elmo_hf.data.corpus import find_files
     from elmo_hf.files import check_new_file
-    from elmo_hf.training.perplexity import CorpusScore, load_language_model, open_score_file, score
+    from elmo_hf.training.perplexity import load_language_model
 
     silence_libraries()
-    # refuse what can be refused before the model is loaded
+    # refuse wrong names before loading the model
     if options.json_lines is not None:
         check_new_file(options.json_lines)
     find_files(options.files)
     model, tokenizer = load_language_model(options.model)
-    tokenize = str.split if options.tokenized else tokenizer.tokenize
-    # the places and words of the sentences that are being measured
-    read: deque[tuple[str, int, list[str]]] = deque()
-
-    def sentences() -> Iterator[list[str]]:
-        for place in read_placed_sentences(options.files, tokenize=tokenize):
-            read.append(place)
-            yield place[2]
-
-    total, parts, start = CorpusScore(), defaultdict[str, CorpusScore](CorpusScore), time.perf_counter()
-    with contextlib.ExitStack() as stack:
-        add = None if options.json_lines is None else stack.enter_context(open_score_file(options.json_lines))
-        for sentence in score(model, tokenizer, sentences(), stateful=options.stateful, words_per_batch=options.batch):
-            file, line, words = read.popleft()
-            total.add(sentence)
-            parts[file].add(sentence)
-            if add is not None:
-                add(words, sentence, file, line)
-        if not total.sentences:
-            raise ElmoError(f"{', '.join(options.files)}: there are no words: check the text.")
+    start = time.perf_counter()
+    total, files = _score_files(options, model, tokenizer)
     speed = total.words / (time.perf_counter() - start)
     how = "read as one stream" if options.stateful else "each read by itself"
     print(f"perplexity   {total.perplexity:,.3f}")
@@ -132,18 +122,49 @@ def _perplexity(options: argparse.Namespace) -> int:
     print(f"predictions  {total.predictions:,} in each direction: {total.words:,} words and the sentences' ends")
     print(f"unknown      {total.unknown_rate:.2%} of the words, predicted as {tokenizer.unk_token}")
     print(f"speed        {speed:,.0f} words/s")
-    if len(parts) > 1:
-        _print_parts(parts)
+    if len(files) > 1:
+        _print_files(files)
     return 0
 
 
-def _print_parts(parts: Mapping[str, "CorpusScore"]) -> None:
-    """Print the perplexities of each file as a table, in the order in which they were read."""
+def _score_files(
+    options: argparse.Namespace, model: "ElmoForPreTraining", tokenizer: "ElmoTokenizer"
+) -> tuple["CorpusScore", dict[str, "CorpusScore"]]:
+    """Score every sentence; return the score of the corpus and those of its files, in the order of reading."""
+    from elmo_hf.data.corpus import read_placed_sentences
+    from elmo_hf.training.perplexity import CorpusScore, open_score_file, score
+
+    tokenize = str.split if options.tokenized else tokenizer.tokenize
+    # the file, line and words of each sentence that is being scored
+    read: deque[tuple[str, int, list[str]]] = deque()
+
+    def sentences() -> Iterator[list[str]]:
+        for place in read_placed_sentences(options.files, tokenize=tokenize):
+            read.append(place)
+            yield place[2]
+
+    total, files = CorpusScore(), dict[str, CorpusScore]()
+    with contextlib.ExitStack() as stack:
+        write = None if options.json_lines is None else stack.enter_context(open_score_file(options.json_lines))
+        for sentence in score(model, tokenizer, sentences(), stateful=options.stateful, words_per_batch=options.batch):
+            file, line, words = read.popleft()
+            total.add(sentence)
+            files.setdefault(file, CorpusScore()).add(sentence)
+            if write is not None:
+                write(words, sentence, file, line)
+        if not total.sentences:
+            # inside the block, so that no file of scores appears
+            raise _no_words(options)
+    return total, files
+
+
+def _print_files(files: Mapping[str, "CorpusScore"]) -> None:
+    """Print the scores of each file as a table."""
     print("\nperplexity     forward    backward  sentences       words  unknown  file")
-    for name, part in parts.items():
+    for name, score in files.items():
         print(
-            f"{part.perplexity:>10,.3f}  {part.forward_perplexity:>10,.3f}  {part.backward_perplexity:>10,.3f}  "
-            f"{part.sentences:>9,}  {part.words:>10,}  {part.unknown_rate:>7.2%}  "
+            f"{score.perplexity:>10,.3f}  {score.forward_perplexity:>10,.3f}  {score.backward_perplexity:>10,.3f}  "
+            f"{score.sentences:>9,}  {score.words:>10,}  {score.unknown_rate:>7.2%}  "
             f"{'standard input' if name == '-' else printable(name)}"
         )
 

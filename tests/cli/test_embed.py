@@ -93,6 +93,16 @@ def test_a_line_that_is_not_utf_8_is_named(bilm_model: Path, tmp_path: Path, cap
     assert [path.name for path in tmp_path.iterdir()] == ["latin.txt"]
 
 
+def test_one_sentence_of_one_word_is_counted_in_the_singular(
+    bilm_model: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    output = tmp_path / "v.npz"
+
+    main(["embed", "--text", "a", "--model", str(bilm_model), "--output", str(output)])
+
+    assert capsys.readouterr().out == f"Wrote 1 sentence of 1 word to {output}.\n"
+
+
 def test_a_file_of_vectors_is_not_overwritten(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "v.npz").write_text("mine")
 
@@ -243,8 +253,8 @@ def test_pools_layers_and_types_reach_the_file(bilm_model: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pool=mean"], "--pool, --dtype, --engine and --resume are for --output"),
-        (["--batch-size=0"], "are to be 1 or more"),
+        (["--pool=mean"], "--pool, --dtype, --engine and --resume need --output"),
+        (["--batch-size=0"], "must be 1 or more"),
         (["--format=word"], "invalid choice"),
     ],
 )

@@ -21,6 +21,7 @@ from elmo_hf.cli import main
 from elmo_hf.cli.main import build_parser
 from elmo_hf.embedding import vectors
 from support.cli_runs import COMMAND, Captured, error_of, run
+from support.tiny_models import tiny_model
 
 
 pytestmark = pytest.mark.usefixtures("library_logging")
@@ -272,6 +273,33 @@ def test_debug_shows_where_an_error_came_from(tmp_path: Path, capsys: Captured) 
     error = capsys.readouterr().err
     assert error.startswith("Traceback")
     assert error.splitlines()[-1].startswith("elmo-hf: error: ")
+
+
+def test_an_unexpected_error_does_not_look_like_a_wrong_input(
+    bilm_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("too many values\nto unpack")
+
+    monkeypatch.setattr(vectors, "load", fail)
+
+    assert main(["embed", "--text", "a", "--model", str(bilm_model)]) == 1
+
+    assert "error: unexpected ValueError (too many values to unpack): run it again with --debug" in error_of(capsys)
+
+
+def test_what_a_hub_file_refuses_is_a_wrong_input(
+    bilm_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def refuse(_: object) -> None:
+        # by a ValueError: a file that travels to the Hub cannot import ElmoError
+        tiny_model(elmo_hf.ElmoForTokenClassification, head="nope")
+
+    monkeypatch.setattr(vectors, "load", refuse)
+
+    assert main(["embed", "--text", "a", "--model", str(bilm_model)]) == 1
+
+    assert error_of(capsys).startswith("elmo-hf: error: `head` is 'nope'")
 
 
 def test_an_interrupt_ends_with_130_and_says_nothing(

@@ -57,7 +57,7 @@ def test_draws_as_many_as_are_wanted_in_the_same_way_again(bilm_model: Path, cap
 def test_draws_the_layers(capsys: Captured) -> None:
     assert main(["plot", "layers", "classifier", "--output", "layers.svg"]) == 0
 
-    assert capsys.readouterr().out == "Drew 1 mixes in layers.svg.\n"
+    assert capsys.readouterr().out == "Drew 1 mix in layers.svg.\n"
     assert Path("layers.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
@@ -86,7 +86,7 @@ def test_fewer_than_three_are_wrong_usage(capsys: Captured) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["plot", "neighbours", "text.txt", "--word", "bank", "--most", "2", "--output", "a.png"])
 
-    assert "--most is to be 3 or more" in capsys.readouterr().err
+    assert "--most must be 3 or more" in capsys.readouterr().err
 
 
 def test_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
