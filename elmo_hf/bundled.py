@@ -3,12 +3,17 @@
 from pathlib import Path
 
 
-# a folder for `from_pretrained`: a small English ELMo with its softmax, and the command that made it in its README.md
+#: The folder of a small English ELMo with its softmax, for `from_pretrained`.
+#: The README.md in it has the command that made it.
 ELMO_TINY_EN = Path(__file__).with_name("elmo-tiny-en")
 
 
 def model_folder(name: str) -> Path:
-    """Find a model's folder: its path, or the name of the model that comes with the package."""
+    """Return the folder of a model.
+
+    Args:
+        name: A path, or `elmo-tiny-en`, the model that comes with the package. A folder of that name comes first.
+    """
     folder = Path(name)
     return ELMO_TINY_EN if name == ELMO_TINY_EN.name and not folder.exists() else folder
 

@@ -1,4 +1,4 @@
-"""What a model folder is, as `elmo-hf inspect` shows it; reads headers, no weights."""
+"""Describe a model folder, as `elmo-hf inspect` shows it, from its JSON files and the headers of its weights."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from .model.configuration_elmo import ElmoConfig
 
 
 LAYER = "biLSTM layer"
-# parts of a model by the names of their parameters, in the order of the forward pass
+# the parts of a model by the prefix of their parameters, in the order of the forward pass
 PARTS = (
     ("token_encoder.word_embeddings.", "words"),
     ("token_encoder.char_embeddings.", "characters"),
@@ -25,21 +25,24 @@ PARTS = (
     ("softmax.", "softmax"),
 )
 
-# as Transformers calls what safetensors abbreviates
-DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+# PyTorch's names for what safetensors abbreviates
+DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 def describe(folder: Path) -> list[tuple[str, str]]:
-    """Describe a model folder, in rows of a name and a value.
+    """Describe a model folder.
+
+    Returns:
+        Rows of a name and a value.
 
     Raises:
-        ElmoError: If it is no model folder, or a file in it is damaged.
+        ElmoError: If it is not a model folder, or a file in it is damaged.
     """
     config = read_config(folder)
     counts, dtypes = _count_parameters(folder)
     total = sum(counts.values())
     if not total:
-        raise ElmoError(f"{folder} has files of weights, but no weights in them: convert it again.")
+        raise ElmoError(f"The files of weights in {folder} hold no weights: convert it again.")
     return [
         ("model", f"{_describe_class(config)}, {', '.join(sorted(dtypes))}"),
         ("layers", describe_layers(config)),
@@ -57,25 +60,31 @@ def read_config(folder: Path) -> ElmoConfig:
     """Read the configuration of a model folder.
 
     Raises:
-        ElmoError: If the folder has none, or it is not that of an ELMo.
+        ElmoError: If the folder has no configuration, or that of another kind of model.
     """
     values = read_json(folder / "config.json")
     if not values:
         raise ElmoError(f"{folder} is not a model folder, as it has no config.json: make one with `elmo-hf convert`.")
     if values.get("model_type") != ElmoConfig.model_type:
-        raise ElmoError(f"{folder} is not of an ELMo: its model_type is {values.get('model_type')!r}.")
+        raise ElmoError(
+            f"{folder} is not an ELMo (its model_type is {values.get('model_type')!r}): give the folder of one."
+        )
     names = values.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ElmoError(f"{folder / 'config.json'} is of no model: its architectures are {names!r:.80}.")
+        raise ElmoError(f"{folder / 'config.json'} is damaged: its architectures are {names!r:.80}.")
     try:
         return ElmoConfig.from_dict(values)
     except Exception as error:
-        # Transformers reads some fields unchecked, so that it can be anything
-        raise ElmoError(f"{folder / 'config.json'} is of no model: {one_line(error)}") from error
+        # Transformers reads some fields unchecked, and fails in any way on a wrong one
+        raise ElmoError(f"{folder / 'config.json'} is damaged: {one_line(error)}") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read an object from a JSON file; an absent file is empty."""
+    """Read the object in a JSON file, or return an empty one if there is no file.
+
+    Raises:
+        ElmoError: If the file holds anything else.
+    """
     if not path.is_file():
         return {}
     try:
@@ -88,14 +97,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def describe_layers(config: ElmoConfig) -> str:
-    """Say in one phrase which layers a model has."""
+    """Return the layers of a model in one phrase."""
     skips = "with" if config.use_skip_connections else "without"
     plural = "" if config.num_hidden_layers == 1 else "s"
     return f"the token layer and {config.num_hidden_layers} biLSTM layer{plural} {skips} skip connections"
 
 
 def readable_size(size: int) -> str:
-    """Write a number of bytes in the largest unit in which it is at least 1."""
+    """Return a number of bytes as text, in the largest unit in which it is at least 1."""
     value = float(size)
     for unit in ("bytes", "kB", "MB"):
         if value < 1000:
@@ -105,10 +114,10 @@ def readable_size(size: int) -> str:
 
 
 def _count_parameters(folder: Path) -> tuple[dict[str, int], set[str]]:
-    """Count the parameters of each part, and list their dtypes, from the headers of the weights."""
+    """Return the number of parameters of each part, and all their dtypes, from the headers of the weights."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise ElmoError(f"{folder} has no weights, a file named model.safetensors.")
+        raise ElmoError(f"{folder} has no weights: put model.safetensors there, or convert the model again.")
     counts: dict[str, int] = {}
     dtypes = set()
     for path in files:
@@ -117,14 +126,14 @@ def _count_parameters(folder: Path) -> tuple[dict[str, int], set[str]]:
                 for name in file.keys():  # noqa: SIM118 - not a dictionary
                     part = file.get_slice(name)
                     counts[_part_of(name)] = counts.get(_part_of(name), 0) + math.prod(part.get_shape())
-                    dtypes.add(DTYPES.get(part.get_dtype(), part.get_dtype()))
+                    dtypes.add(DTYPE_NAMES.get(part.get_dtype(), part.get_dtype()))
         except SafetensorError as error:
             raise ElmoError(f"{path} is damaged: {one_line(error)}") from error
     return dict(sorted(counts.items(), key=lambda item: _order_of(item[0]))), dtypes
 
 
 def _part_of(name: str) -> str:
-    """Name the part of the model that a parameter belongs to."""
+    """Return the part of the model that a parameter belongs to."""
     name = name.removeprefix("elmo.")
     if layer := re.match(r"layers\.(\d+)\.", name):
         # the token layer is layer 0
@@ -136,6 +145,7 @@ def _part_of(name: str) -> str:
 
 
 def _order_of(part: str) -> tuple[int, str]:
+    """Return a key that sorts parts in the order of the forward pass, those of a task last."""
     order = [name for _, name in PARTS]
     stem = part.rstrip("0123456789").rstrip()
     return (order.index(stem) if stem in order else len(order), part)

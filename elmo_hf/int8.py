@@ -1,7 +1,7 @@
-"""int8 weights: a quarter of the memory, and vectors that are nearly the same.
+"""int8 weights, which take a quarter of the memory and give nearly the same vectors.
 
-Each row of a matrix, all weights of one output, has a scale of its own. What a layer computes with is made of the
-integers at each call, a matrix at a time.
+Each output of a matrix has its own scale. At each call, a layer turns its integers back into floating-point numbers,
+one matrix at a time.
 """
 
 from typing import Any
@@ -19,38 +19,42 @@ METHOD = "elmo_int8"
 
 LARGEST = 127
 
-# the axes of one output's weights: of our own matrices, and of torch's
+# the axes that one output sums over: in our own matrices, and in `weight` of PyTorch's linear and convolution modules
 INPUT_AXES = {"recurrent_weight": (1,), "output_weight": (1,), "weight": (1, 2)}
 
 
 @register_quantization_config(METHOD)
 class ElmoInt8Config(QuantizationConfigMixin):
-    """What `from_pretrained` takes as `quantization_config`, to load a model with int8 weights.
+    """The `quantization_config` that lets `from_pretrained` load a model with int8 weights.
 
-    The matrices of the biLM become integers: highways, convolutions, projections and recurrences. Its tables, biases
-    and mix, and what a task or a language model has besides, stay as they are.
+    The matrices of the biLM become integers: highways, convolutions, projections and recurrences. Embeddings, biases,
+    the mix, and the head of a task or language model keep their dtype.
     """
 
-    # the parent's signature knows no methods but those of Transformers
+    # the parent's annotation allows only the methods of Transformers
     def __init__(self, quant_method: Any = METHOD) -> None:
         super().__init__(quant_method=quant_method)
 
 
 class Int8Rows(nn.Module):
-    """A matrix as integers and a scale for each row."""
+    """The parametrization of a matrix by integers and a scale for each output.
+
+    Args:
+        axes: The axes that one output sums over, which share a scale.
+    """
 
     def __init__(self, axes: tuple[int, ...]) -> None:
         super().__init__()
         self.axes = axes
 
     def forward(self, integers: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-        """Make the matrix, in its own shape and the precision of the scales."""
+        """Return the matrix, in the shape of `integers` and the dtype of `scales`."""
         return integers.to(scales.dtype) * scales
 
     def right_inverse(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Round a matrix to integers."""
+        """Round a matrix, and return its integers and its scales."""
         scales = weight.abs().amax(dim=self.axes, keepdim=True) / LARGEST
-        # rows of zeros stay zero
+        # an output whose weights are all zero keeps them
         scales = torch.where(scales > 0, scales, 1)
         integers = (weight.float() / scales.float()).round().clamp(-LARGEST, LARGEST)
         return integers.to(torch.int8), scales
@@ -58,12 +62,12 @@ class Int8Rows(nn.Module):
 
 @register_quantizer(METHOD)
 class ElmoInt8Quantizer(HfQuantizer):
-    """Gives a model its integers: those of a folder, or made of a folder's floating point numbers."""
+    """Loads a model with int8 weights: saved ones, or floating-point ones that it rounds."""
 
     is_trainable = False
 
     def is_serializable(self) -> bool:
-        """Tell that such a model can be saved."""
+        """Return that a model with int8 weights can be saved."""
         return True
 
     def _process_model_before_weight_loading(self, model: PreTrainedModel, **_: Any) -> None:
@@ -77,7 +81,7 @@ class ElmoInt8Quantizer(HfQuantizer):
 
 
 def to_int8(model: PreTrainedModel) -> None:
-    """Make integers of the matrices of a model's biLM."""
+    """Round the matrices of a model's biLM in place."""
     for module in list(model.base_model.modules()):
         for name, parameter in list(module.named_parameters(recurse=False)):
             if name in INPUT_AXES and parameter.ndim > 1 and not isinstance(module, nn.Embedding):

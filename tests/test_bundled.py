@@ -1,4 +1,4 @@
-"""The model that comes with the package: small, whole, and what its card says."""
+"""`elmo_hf.bundled`: the model that comes with the package is small, complete, and knows English."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`elmo_hf.inspection`: what a folder holds, and one line where it is damaged. The whole is in test_cli.py."""
+"""`elmo_hf.inspection`: what a folder holds, and one line if it is damaged; tests/cli/test_models.py has the whole."""
 
 import json
 from pathlib import Path

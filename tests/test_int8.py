@@ -1,4 +1,4 @@
-"""`elmo_hf.int8`: a quarter of the file, vectors that are nearly the same, and saved and loaded as any others."""
+"""`elmo_hf.int8`: a quarter of the file, nearly the same vectors, and saving and loading like any other model."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_rounds_each_row_by_its_own_scale(fields: dict, tmp_path: Path) -> None:
         wanted, found = getattr(module(model), name).float(), getattr(module(rounded), name)
         assert found.dtype == dtype
         half = wanted.abs().amax(dim=axis, keepdim=True) / 127 / 2
-        # and what half precision rounds besides
+        # half precision rounds, too
         slack = 1.01 if dtype == torch.float32 else 4
         assert ((found.float() - wanted).abs() <= slack * half + 1e-30).all()
     assert rounded(**batch([3, 2])).last_hidden_state.isfinite().all()

@@ -1,4 +1,4 @@
-"""A hook of MkDocs: it adds to the page of the commands what `elmo-hf COMMAND --help` prints."""
+"""Hook of MkDocs that adds the output of `elmo-hf COMMAND --help` to the page of commands."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ PAGE = "commands.md"
 
 
 def blocks(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Write the sections of a command and of the commands in it."""
+    """Yield the section of a command, and those of its subcommands."""
     yield block(name, parser)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -23,14 +23,14 @@ def blocks(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def block(name: str, parser: argparse.ArgumentParser) -> str:
-    """Write the section of one command."""
+    """Return the section of one command."""
     return f"## {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n"
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Put the sections below the page's own text."""
+    """Append the sections to the page's own text."""
     if page.file.src_uri != PAGE:
         return markdown
-    # help is cut to this width, whatever the terminal
+    # argparse wraps lines at this width instead of the terminal's
     os.environ["COLUMNS"] = "100"
     return "\n".join([markdown, *blocks("elmo-hf", build_parser())])

@@ -1,4 +1,4 @@
-"""An extension of Griffe: the fields of a configuration are the arguments of its class, with types and defaults."""
+"""Extension of Griffe that documents the fields of a configuration as the arguments of its class."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import griffe
 
 
 class Fields(griffe.Extension):
-    """Gives the `__init__` that `strict` makes when it runs to a class that is read without being run."""
+    """Adds the `__init__` that `strict` creates at run time, which Griffe, reading the source, cannot see."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Add it."""
+        """Add `__init__` to a class under `strict`, with the types and defaults of its fields."""
         if any(str(decorator.value) == "strict" for decorator in cls.decorators):
             fields = [
                 griffe.Parameter(

@@ -90,7 +90,7 @@ def _add_computing(group: Any) -> None:
         "boundary tokens",
     )
     group.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences a batch (default: 32)")
-    group.add_argument("--device", default="cpu", help="such as cuda (default: cpu)")
+    group.add_argument("--device", default="cpu", help="device that computes, such as cuda (default: cpu)")
     group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: PyTorch's choice)")
     group.add_argument(
         "--engine",
@@ -111,7 +111,7 @@ def _add_writing(group: Any) -> None:
         metavar="FILE",
         help="file to create: .hdf5 or .h5 (like AllenNLP's), .npz, .safetensors, .parquet, or .npy with a file "
         ".offsets.npy beside it. Sentence i, counted from 0, is the array named i, of shape (words, width), or "
-        "(layers, words, width) for --layers all. A sentence without words has an empty array",
+        "(layers, words, width) for --layers all. A sentence without words has one, too",
     )
     group.add_argument(
         "--dtype",

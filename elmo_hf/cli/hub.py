@@ -27,7 +27,9 @@ def add_push(commands: Commands, shared: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="the license as the Hub names it, such as apache-2.0; required unless the folder's README.md has one",
     )
-    parser.add_argument("--language", nargs="+", default=[], metavar="CODE", help="such as en, or en de")
+    parser.add_argument(
+        "--language", nargs="+", default=[], metavar="CODE", help="language of the model, such as en, or en de"
+    )
     parser.add_argument("--base-model", metavar="ORG/NAME", help="the model on the Hub that this one was made from")
     parser.add_argument("--private", action="store_true", help="create a private repository")
     parser.add_argument(

@@ -48,7 +48,7 @@ def add_convert(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--language", metavar="XX", help="convert the language XX, such as es, of AllenNLP's multilingual ELMo"
     )
     parser.add_argument("--list", action="store_true", help="list the known releases and where to download them")
-    parser.add_argument("--json", action="store_true", help="list them as JSON")
+    parser.add_argument("--json", action="store_true", help="list the known releases as JSON")
     parser.set_defaults(run=_convert, wrong_usage=parser.error)
 
 
@@ -157,7 +157,7 @@ def _export(options: argparse.Namespace) -> int:
 
 def _export_onnx(options: argparse.Namespace) -> int:
     from elmo_hf.inspection import readable_size
-    from elmo_hf.integrations.exporting import export_onnx
+    from elmo_hf.integrations.onnx_export import export_onnx
 
     silence_libraries()
     path = export_onnx(model_folder(str(options.model)), options.output)

@@ -73,7 +73,7 @@ def _plot_neighbours(options: argparse.Namespace) -> int:
     if options.most < 3:
         options.wrong_usage("--most must be 3 or more")
     from elmo_hf.data.corpus import read_sentences
-    from elmo_hf.integrations.named_model import NamedModel
+    from elmo_hf.integrations.lazy_model import LazyModel
     from elmo_hf.integrations.plotting import (
         check_picture,
         draw_neighbours,
@@ -84,7 +84,7 @@ def _plot_neighbours(options: argparse.Namespace) -> int:
 
     check_picture(options.output)
     silence_libraries()
-    model = NamedModel(options.model, layers=options.layers)
+    model = LazyModel(options.model, layers=options.layers)
     wanted = options.word.casefold()
 
     def tokenize(line: str) -> list[str]:

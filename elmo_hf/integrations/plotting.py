@@ -1,4 +1,4 @@
-"""Pictures: one word in many sentences, and what tasks make of the layers (figure 2 of the paper)."""
+"""Draw one word in many sentences, and the weight of each layer in a task (figure 2 of the paper), by matplotlib."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice
@@ -9,119 +9,132 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_hf.embedding.vectors import Vectors
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.files import check_new_file, naming_errors, new_file
-from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.modeling_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf.model import MODEL_CLASSES, ElmoConfig
+from elmo_hf.model.modeling_elmo import ElmoTaskModel
 
-from .named_model import NamedModel
+from .lazy_model import LazyModel
 
 
-# an extra, which is imported when there is something to draw
+# an extra: it is imported when there is something to draw
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TASKS = {cls.__name__: cls for cls in (ElmoForTokenClassification, ElmoForSequenceClassification)}
+TASK_CLASSES = {name: cls for name, cls in MODEL_CLASSES.items() if issubclass(cls, ElmoTaskModel)}
 
-# to each side of a word in its label
+# a label shows at most this much on each side of the word
 CONTEXT_WORDS, CONTEXT_CHARACTERS = 5, 24
-# inches that a label takes
+# height of a label in inches
 ROW = 0.24
-# a blue that is dark to everyone, and a grey that does not hide it
+# vectors of fewer occurrences lie in a plane, whatever they are
+MIN_OCCURRENCES = 3
+# a blue that is dark to every eye, and a grey that does not hide it
 DOT, LINE = "#0072B2", "#AAAAAA"
 
 
 class Occurrence(NamedTuple):
-    """A word in its sentence: the words, and its place among them."""
+    """A word in its sentence: the words of the sentence, and the position of this one."""
 
     words: Sequence[str]
-    place: int
+    position: int
 
     def context(self) -> str:
-        """Write the word with some of its neighbours."""
-        before = _as_many_as_fit(self.words[: self.place][::-1])[::-1]
-        after = _as_many_as_fit(self.words[self.place + 1 :])
-        parts = [*before, self.words[self.place], *after]
-        first = ["…"] if len(before) < self.place else []
-        last = ["…"] if self.place + 1 + len(after) < len(self.words) else []
+        """Return the word with some of its neighbours, as text that a picture can show."""
+        before = _as_many_as_fit(self.words[: self.position][::-1])[::-1]
+        after = _as_many_as_fit(self.words[self.position + 1 :])
+        parts = [*before, self.words[self.position], *after]
+        first = ["…"] if len(before) < self.position else []
+        last = ["…"] if self.position + 1 + len(after) < len(self.words) else []
         text = " ".join([*first, *parts, *last])
         return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _as_many_as_fit(words: Sequence[str]) -> list[str]:
-    """Take the first of some words."""
+    """Return the first words that fit into one side of a label."""
     ends = accumulate(len(word) + 1 for word in words[:CONTEXT_WORDS])
     return [word for word, end in zip(words, ends, strict=False) if end <= CONTEXT_CHARACTERS]
 
 
 def find_occurrences(sentences: Iterable[Sequence[str]], word: str, *, most: int) -> list[Occurrence]:
-    """Find the first occurrences of a word, written in capitals or not.
+    """Find the first occurrences of a word, in upper or lower case.
 
     Args:
-        sentences: The words of each.
-        word: The word.
-        most: Stop after so many.
+        sentences: The words of each sentence. No more are read than needed.
+        word: The word to look for.
+        most: The number of occurrences to stop at.
 
     Raises:
-        ElmoError: If there are fewer than three, which lie in any two dimensions as they do in all.
+        ElmoError: If there are fewer than three, because the distances between two say nothing.
     """
     wanted = word.casefold()
     found = (
-        Occurrence(words, place)
+        Occurrence(words, position)
         for words in sentences
-        for place, other in enumerate(words)
+        for position, other in enumerate(words)
         if other.casefold() == wanted
     )
     occurrences = list(islice(found, most))
-    if len(occurrences) < 3:
-        raise ElmoError(f"{word!r} occurs {len(occurrences)} times: give text with three of it, or another word.")
+    if len(occurrences) < MIN_OCCURRENCES:
+        raise ElmoError(
+            f"The text has {len(occurrences)} of the {MIN_OCCURRENCES} occurrences of {word!r} that a picture needs: "
+            "give more text, or another word."
+        )
     return occurrences
 
 
-def vectors_of(occurrences: Sequence[Occurrence], model: NamedModel) -> Vectors:
-    """Compute the vector of each occurrence, `[N, W]`."""
+def vectors_of(occurrences: Sequence[Occurrence], model: LazyModel) -> Vectors:
+    """Compute the vector of each occurrence.
+
+    Returns:
+        Vectors `[N, W]`, where W is the model's `width`.
+    """
     sentences = model.embed(occurrence.words for occurrence in occurrences)
-    return np.stack([vectors[place] for vectors, (_, place) in zip(sentences, occurrences, strict=True)])
+    return np.stack([vectors[position] for vectors, (_, position) in zip(sentences, occurrences, strict=True)])
 
 
 def project(vectors: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Find the two directions in which vectors differ most, the principal components.
+    """Project vectors onto their first two principal components.
+
+    The sign of a component is arbitrary; here its largest coordinate is positive, so that the same vectors always give
+    the same picture.
 
     Args:
-        vectors: `[N, H]`.
+        vectors: Vectors `[N, H]`.
 
     Returns:
-        The points, `[N, 2]`, and the share of the variance that lies in each direction, `[2]`. The largest coordinate
-        in each is positive, so that equal vectors give equal pictures.
+        The points `[N, 2]`, and the fraction of the variance that each component explains, `[2]`.
 
     Raises:
-        ElmoError: If the vectors are all the same.
+        ElmoError: If all vectors are equal.
     """
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     # float32 has 7 digits
     if sizes[0] <= 1e-5 * np.linalg.norm(vectors):
-        raise ElmoError("The word has one vector in all sentences, as in layer 0: choose another layer, or more text.")
+        raise ElmoError(
+            "The word has the same vector in all sentences, as it does in layer 0: choose another layer, or more text."
+        )
     points = left[:, :2] * sizes[:2]
     largest = np.abs(points).argmax(axis=0)
     return points * np.sign(points[largest, [0, 1]]), (sizes**2 / (sizes**2).sum())[:2]
 
 
 def draw_neighbours(occurrences: Sequence[Occurrence], vectors: Vectors, title: str) -> "Figure":
-    """Draw each occurrence as a point, and its context at the side, with a line between them.
+    """Draw each occurrence as a point, and a line from it to its context at the side of the picture.
 
     Args:
-        occurrences: What stands at the points.
-        vectors: `[N, H]`, of each of them.
-        title: What stands above.
+        occurrences: The occurrences of a word.
+        vectors: Their vectors `[N, H]`.
+        title: The title of the picture.
 
     Raises:
-        ElmoError: If the vectors are all the same.
+        ElmoError: If all vectors are equal, or matplotlib is not installed.
     """
     points, shares = project(vectors)
     per_side = (len(points) + 1) // 2
-    # labels stand beside it: a picture grows around what it shows when it is saved
+    # labels are outside the axes: saving enlarges the picture to hold them
     figure = _new_figure(6, max(3.5, ROW * per_side))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.scatter(points[:, 0], points[:, 1], s=24, color=DOT, edgecolors="white", linewidths=0.5, zorder=3)
@@ -142,12 +155,12 @@ def _label_side(
     axes: "Axes",
     points: NDArray[np.float64],
     occurrences: Sequence[Occurrence],
-    which: NDArray[np.intp],
+    indices: NDArray[np.intp],
     *,
     left: bool,
 ) -> None:
-    """Write the contexts of some points one below the other, as high as the points, so that few lines cross."""
-    from_above = which[(-points[which, 1]).argsort(kind="stable")]
+    """Write the contexts of these points below each other, in the order of the points, so that few lines cross."""
+    from_above = indices[(-points[indices, 1]).argsort(kind="stable")]
     for row, index in enumerate(from_above):
         axes.annotate(
             occurrences[index].context(),
@@ -157,9 +170,9 @@ def _label_side(
             ha="right" if left else "left",
             va="center",
             fontsize=8,
-            # a dollar is a dollar
+            # show dollar signs as they are
             parse_math=False,
-            # from the end of the text that is next to the points
+            # the line begins at the end of the text that is next to the points
             arrowprops={
                 "arrowstyle": "-",
                 "color": LINE,
@@ -173,48 +186,55 @@ def _label_side(
 
 
 def read_layer_weights(name: str) -> dict[str, list[float]]:
-    """Read the shares of the layers in each mix of a fine-tuned model, by what to call it in the picture.
+    """Read the weight of each layer in the mixes of a fine-tuned model.
 
     Args:
-        name: A folder, or a name on the Hub.
+        name: A model folder, or a name on the Hub.
+
+    Returns:
+        The weights of each mix, from the token layer up, by the label of its row in the picture.
 
     Raises:
-        ElmoError: If there is no such model, or it is not fine-tuned.
+        ElmoError: If there is no such model, or it has no task.
     """
     try:
         architecture = (ElmoConfig.from_pretrained(name).architectures or ["none"])[0]
-        if architecture not in TASKS:
-            raise ElmoError(f"{name} is no fine-tuned model but {architecture}: fine-tune it first.")
-        model = TASKS[architecture].from_pretrained(name)
+        if architecture not in TASK_CLASSES:
+            raise ElmoError(f"{name} is not a fine-tuned model but {architecture}: fine-tune it first.")
+        model = TASK_CLASSES[architecture].from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise ElmoError(f"{name} cannot be loaded: {' '.join(str(error).split())}") from error
+        raise ElmoError(f"{name} cannot be loaded: {one_line(error)}") from error
     short = Path(name).resolve().name if Path(name).exists() else name
-    return {f"{short}, {place}": mix["weights"] for place, mix in model.layer_weights().items()}
+    return {f"{short}, {where}": mix["weights"] for where, mix in model.layer_weights().items()}
 
 
 def draw_layer_weights(weights: dict[str, list[float]]) -> "Figure":
-    """Draw a row of colours for each mix, a column for each layer, the token layer first.
+    """Draw a row of coloured cells for each mix: the token layer, then each biLSTM layer.
 
     Args:
-        weights: Shares from 0 to 1, under the name of each row.
+        weights: The weights of each mix, from 0 to 1, by the label of its row.
+
+    Raises:
+        ElmoError: If matplotlib is not installed.
     """
-    most = max(map(len, weights.values()))
+    num_layers = max(map(len, weights.values()))
     # a model with fewer layers leaves the rest of its row empty
-    shares = [row + [float("nan")] * (most - len(row)) for row in weights.values()]
-    figure = _new_figure(0.9 * most, 0.4 * len(shares))
+    rows = [row + [float("nan")] * (num_layers - len(row)) for row in weights.values()]
+    figure = _new_figure(0.9 * num_layers, 0.4 * len(rows))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
-    axes.set_xticks(range(most), ["token", *(f"LSTM {layer}" for layer in range(1, most))])
-    axes.set_yticks(range(len(shares)), list(weights), parse_math=False)
-    axes.set_title("share of each layer")
-    for row, places in enumerate(weights.values()):
-        for layer, share in enumerate(places):
-            axes.text(layer, row, f"{share:.2f}", ha="center", va="center", color="white" if share > 0.6 else "black")
+    axes.imshow(rows, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+    axes.set_xticks(range(num_layers), ["token", *(f"LSTM {layer}" for layer in range(1, num_layers))])
+    axes.set_yticks(range(len(rows)), list(weights), parse_math=False)
+    axes.set_title("weight of each layer")
+    for row, values in enumerate(weights.values()):
+        for layer, weight in enumerate(values):
+            color = "white" if weight > 0.6 else "black"
+            axes.text(layer, row, f"{weight:.2f}", ha="center", va="center", color=color)
     return figure
 
 
 def _new_figure(width: float, height: float) -> "Figure":
-    """Make an empty picture, of which inches of its axes are given."""
+    """Create an empty picture, given the size of its axes in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -223,21 +243,26 @@ def _new_figure(width: float, height: float) -> "Figure":
 
 
 def check_picture(path: Path) -> None:
-    """Refuse what cannot be the name of a new picture, before there is anything to draw.
+    """Check that a new picture can have this name, before there is anything to draw.
 
     Raises:
-        ElmoError: If it exists, its folder does not, its suffix is of no picture, or matplotlib is not installed.
+        ElmoError: If the file exists, its folder does not, matplotlib has no format of this suffix, or is not
+            installed.
     """
     check_new_file(path)
     if path.suffix[1:].lower() not in _new_figure(1, 1).canvas.get_supported_filetypes():
-        raise ElmoError(f"{path}: {path.suffix or 'no suffix'} is of no picture: name it .png, .pdf or .svg.")
+        raise ElmoError(f"{path}: {path.suffix or 'no suffix'} is not a format of pictures: use .png, .pdf or .svg.")
 
 
 def save_picture(figure: "Figure", path: Path) -> None:
-    """Write a new picture, large enough for all of its labels, as its suffix says: PNG, PDF, SVG, ...
+    """Write a picture in the format of the suffix, large enough for all of its labels.
+
+    Args:
+        figure: The picture.
+        path: The file to create, such as `.png`, `.pdf` or `.svg`.
 
     Raises:
-        ElmoError: As `check_picture`, or if it cannot be written.
+        ElmoError: If `check_picture` refuses the name, or the file cannot be written.
     """
     check_picture(path)
     with new_file(path) as temporary, naming_errors(path):

@@ -8,35 +8,43 @@ import numpy as np
 
 from elmo_hf.embedding.vectors import Vectors
 
-from .named_model import NamedModel
+from .lazy_model import LazyModel
 
 
 try:
     from spacy.language import Language
     from spacy.tokens import Doc, Span, Token
 except ImportError as error:
-    raise ImportError("elmo_hf.spacy_component needs spaCy: pip install 'elmo_hf[spacy]'") from error
+    raise ImportError("The spaCy component elmo needs spaCy: pip install 'elmo_hf[spacy]'") from error
 
 
 class ElmoComponent:
-    """Puts the vectors of a document's tokens in `doc.tensor`, `[tokens, H]`, from where `token.vector` takes them.
+    """Sets `doc.tensor`, `[tokens, H]`, and lets `token.vector` read from it.
 
-    A sentence is what the document says is one, or else the whole document. Tokens of white space, which no ELMo has
-    ever seen, are left out, and have zeros.
+    The component computes each sentence of a document by itself, or the whole document if nothing has split it into
+    sentences. It skips tokens of white space, which ELMo never sees in training; their vectors are zero.
 
     Args:
-        model: What computes the vectors; a pipeline that is saved keeps its name, not its weights.
+        model: The model that computes the vectors. A saved pipeline holds its name, not its weights.
     """
 
-    def __init__(self, model: NamedModel) -> None:
+    def __init__(self, model: LazyModel) -> None:
         self.model = model
 
     def __call__(self, doc: Doc) -> Doc:
-        """Give a document its vectors."""
+        """Set the vectors of a document, and return it."""
         return next(self.pipe([doc]))
 
     def pipe(self, docs: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
-        """Give documents their vectors, the sentences of `batch_size` of them at a time."""
+        """Set the vectors of documents.
+
+        Args:
+            docs: The documents.
+            batch_size: The number of documents whose sentences are computed together.
+
+        Yields:
+            Each document, in the given order.
+        """
         remaining = iter(docs)
         while batch := list(islice(remaining, batch_size)):
             sentences = [[_words(sentence) for sentence in _sentences(doc)] for doc in batch]
@@ -45,12 +53,12 @@ class ElmoComponent:
                 yield self._annotate(doc, in_doc, vectors)
 
     def _annotate(self, doc: Doc, sentences: list[list[Token]], vectors: Iterator[Vectors]) -> Doc:
-        # spaCy's type is that of float64
+        # spaCy's annotation says float64
         tensor: Any = np.zeros((len(doc), self.model.width), np.float32)
         for words in sentences:
             tensor[[token.i for token in words]] = next(vectors)
         doc.tensor = tensor
-        # by itself spaCy prefers a vocabulary's vectors, and holds two tokens of one word to be the same
+        # without hooks, spaCy prefers the vocabulary's vectors, and takes two tokens of one word for equal
         doc.user_token_hooks.update(vector=_vector, has_vector=_has_vector)
         for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
             hooks["similarity"] = _similarity
@@ -74,7 +82,7 @@ def _has_vector(token: Token) -> bool:
 
 
 def _similarity(one: Doc | Span | Token, other: Doc | Span | Token) -> float:
-    """Compute the cosine of two vectors, or 0 where one has none."""
+    """Compute the cosine of two vectors, or 0 if one of them is zero."""
     first, second = np.asarray(one.vector), np.asarray(other.vector)
     norms = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(np.dot(first, second)) / norms if norms else 0.0
@@ -93,20 +101,20 @@ def make_elmo(
     batch_size: int,
     device: str,
 ) -> ElmoComponent:
-    """Make the component `elmo`.
+    """Create the component `elmo`.
 
     Args:
         nlp: The pipeline.
-        name: What the component is called in it.
+        name: The component's name in the pipeline.
         model: A model folder, or `elmo-tiny-en`, which comes with the package.
-        layers: As in `elmo_hf.embedding.embed`; `"all"` puts the vectors of all layers side by side.
-        batch_size: Sentences computed at once.
-        device: Where to compute, as torch calls it.
+        layers: As in `elmo_hf.embedding.embed`; `"all"` concatenates the vectors of all layers.
+        batch_size: The number of sentences that are computed at once.
+        device: The device that computes, as PyTorch names it.
 
     Raises:
         ElmoError: If there is no such model, or it has no such layer.
     """
-    return ElmoComponent(NamedModel(model, device=device, layers=layers, batch_size=batch_size))
+    return ElmoComponent(LazyModel(model, device=device, layers=layers, batch_size=batch_size))
 
 
 __all__ = ["ElmoComponent", "make_elmo"]

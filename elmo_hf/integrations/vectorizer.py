@@ -1,4 +1,4 @@
-"""ELMo in scikit-learn: a transformer that makes vectors of texts, for pipelines."""
+"""ELMo in scikit-learn: a transformer that turns texts into vectors, for pipelines."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,30 +9,30 @@ import numpy as np
 from elmo_hf.embedding.vectors import Sentence, Vectors
 from elmo_hf.errors import ElmoError
 
-from .named_model import NamedModel
+from .lazy_model import LazyModel
 
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 except ImportError as error:
-    raise ImportError("elmo_hf.vectorizer needs scikit-learn: pip install 'elmo_hf[sklearn]'") from error
+    raise ImportError("ElmoVectorizer needs scikit-learn: pip install 'elmo_hf[sklearn]'") from error
 
 POOLS = ("mean", "max")
 
 
 class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped
-    """Make one vector of each text: the mean or maximum of its words' vectors.
+    """Compute one vector for each text: the mean or maximum of the vectors of its words.
 
-    Nothing is learned in `fit`, which only looks at the model; `transform` does without it. The model is loaded when
-    the first vectors are computed, and left out by `pickle`, which keeps its name: each copy loads it again.
+    `fit` learns nothing and only checks the parameters; you can call `transform` without it. The model is loaded when
+    the first vectors are computed. A pickle holds its name, and each copy loads it again.
 
     Args:
         model: A model folder, or `elmo-tiny-en`, which comes with the package.
-        layers: `"mix"`, `"top"` or the number of a layer, as in `elmo_hf.embedding.embed`; `"all"` puts the vectors of
-            all layers side by side.
-        pool: `"mean"` or `"max"`, over the words without the boundaries. A text without words gives zeros.
-        batch_size: Texts computed at once.
-        device: Where to compute, as torch calls it.
+        layers: `"mix"`, `"top"` or the number of a layer, as in `elmo_hf.embedding.embed`; `"all"` concatenates the
+            vectors of all layers.
+        pool: `"mean"` or `"max"`, over the words without the boundary tokens. A text without words gives zeros.
+        batch_size: The number of texts that are computed at once.
+        device: The device that computes, as PyTorch names it.
     """
 
     def __init__(
@@ -51,12 +51,19 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.device = device
 
     def fit(self, texts: Iterable[Sentence], y: object = None) -> "ElmoVectorizer":  # noqa: ARG002 - scikit-learn's
-        """Check the parameters; the texts are not read.
+        """Check the parameters.
+
+        Args:
+            texts: Ignored.
+            y: Ignored.
+
+        Returns:
+            This vectorizer.
 
         Raises:
-            ElmoError: If there is no such model, layer or pooling.
+            ElmoError: If there is no such model, layer or pool.
         """
-        self._named_model()
+        self._lazy_model()
         return self
 
     def transform(self, texts: Iterable[Sentence]) -> Vectors:
@@ -66,33 +73,33 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             texts: Each a text, for the tokenizer to split, or a list of words.
 
         Returns:
-            `[texts, H]` in float32, or `[texts, (L + 1) * H]` with `layers="all"`.
+            Vectors `[texts, H]` in float32, or `[texts, (L + 1) * H]` with `layers="all"`.
 
         Raises:
-            ElmoError: If there is no such model, layer or pooling, or a text is neither.
+            ElmoError: If there is no such model, layer or pool, or an item of `texts` is neither.
         """
-        named = self._named_model()
-        # ndarray.max has no maximum of nothing
+        model = self._lazy_model()
         reduce = np.mean if self.pool == "mean" else np.max
-        nothing = np.zeros(named.width, np.float32)
-        rows = [reduce(words, axis=0) if len(words) else nothing for words in named.embed(_checked(texts))]
-        return np.stack(rows) if rows else np.zeros((0, named.width), np.float32)
+        # neither is defined without words
+        empty = np.zeros(model.width, np.float32)
+        rows = [reduce(words, axis=0) if len(words) else empty for words in model.embed(_checked(texts))]
+        return np.stack(rows) if rows else np.zeros((0, model.width), np.float32)
 
     @property
     def _n_features_out(self) -> int:
-        """What scikit-learn's `get_feature_names_out` counts."""
-        return self._named_model().width
+        """The number of names that scikit-learn's `get_feature_names_out` makes."""
+        return self._lazy_model().width
 
-    def _named_model(self) -> NamedModel:
-        """Find the model that the parameters name now, loaded or not."""
+    def _lazy_model(self) -> LazyModel:
+        """Return the model that the parameters name now, which `set_params` may have changed."""
         if self.pool not in POOLS:
             raise ElmoError(f"There is no pool {self.pool!r}: choose {' or '.join(POOLS)}.")
         wanted = (str(self.model), self.layers, self.batch_size, self.device)
-        known, named = self.__dict__.get("_known", (None, None))
+        known, model = self.__dict__.get("_known", (None, None))
         if known != wanted:
-            named = NamedModel(self.model, device=self.device, layers=self.layers, batch_size=self.batch_size)
-            self._known = wanted, named
-        return named
+            model = LazyModel(self.model, device=self.device, layers=self.layers, batch_size=self.batch_size)
+            self._known = wanted, model
+        return model
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -108,7 +115,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def _checked(texts: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Refuse what would be read as something else, such as the one cell of a table's row as a word."""
+    """Refuse items that would be misread, such as the only cell of a table's row, which would be taken for a word."""
     if isinstance(texts, str):
         raise ElmoError("`texts` is one text: put it in a list.")
     for number, text in enumerate(texts):

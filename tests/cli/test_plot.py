@@ -41,7 +41,7 @@ def test_words_that_are_apart_are_not_split(bilm_model: Path, capsys: Captured) 
     # `bank.` and `bank!` are other words
     assert main(["plot", "neighbours", "text.txt", "--tokenized", *arguments]) == 1
 
-    assert "'bank' occurs 2 times" in error_of(capsys)
+    assert "The text has 2 of the 3 occurrences of 'bank'" in error_of(capsys)
 
 
 def test_draws_as_many_as_are_wanted_in_the_same_way_again(bilm_model: Path, capsys: Captured) -> None:
@@ -65,14 +65,17 @@ def test_draws_the_layers(capsys: Captured) -> None:
     ("arguments", "message"),
     [
         (["layers", "absent", "--output", "a.png"], "absent cannot be loaded"),
-        (["layers", "classifier", "--output", "a.nothing"], ".nothing is of no picture"),
+        (["layers", "classifier", "--output", "a.nothing"], ".nothing is not a format of pictures"),
         (["neighbours", "absent.txt", "--word", "bank", "--output", "a.png"], "absent.txt"),
         (
             ["neighbours", "text.txt", "--word", "bank", "--model", "absent", "--output", "a.png"],
             "absent is not a model",
         ),
         (["neighbours", "text.txt", "--word", "bank", "--layers", "9", "--output", "a.png"], "There is no layer '9'"),
-        (["neighbours", "text.txt", "--word", "rain", "--output", "a.png"], "'rain' occurs 0 times"),
+        (
+            ["neighbours", "text.txt", "--word", "rain", "--output", "a.png"],
+            "The text has 0 of the 3 occurrences of 'rain'",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_one_line(arguments: list[str], message: str, capsys: Captured) -> None:

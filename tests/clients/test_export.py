@@ -7,7 +7,7 @@ from elmo_hf import ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassificat
 from support.tiny_models import batch, tensors, tiny_model
 
 
-# of the exporter, about itself
+# the exporter warns about itself
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 READS = ("input_ids", "attention_mask", "char_ids")

@@ -1,4 +1,4 @@
-"""scikit-learn, as it is: ELMo is a step of a pipeline, is searched over, validated, copied and named."""
+"""scikit-learn: ELMo in pipelines, searches, validation, copies and tables."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_a_pipeline_learns(classifier: Pipeline) -> None:
 
 
 def test_is_cross_validated(classifier: Pipeline) -> None:
-    # each text stands in every fold
+    # every fold has each text
     assert cross_val_score(classifier, TEXTS, LABELS, cv=3).tolist() == [1.0, 1.0, 1.0]
 
 

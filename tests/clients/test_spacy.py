@@ -1,4 +1,4 @@
-"""spaCy, as it is: the component `elmo` is found by its name, and gives each token its vector in its sentence."""
+"""spaCy finds the component `elmo` by its name, and each token has its vector in its sentence."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ TEXT = "The bank raised rates.  We sat on the bank of the river.\n"
 def nlp() -> "spacy.Language":
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")
-    # named by the entry point, without any import
+    # found by the entry point, without an import
     pipeline.add_pipe("elmo")
     return pipeline
 
@@ -35,7 +35,7 @@ def test_every_token_has_its_vector_in_its_sentence(nlp: "spacy.Language", token
     doc = nlp(TEXT)
 
     words = [["The", "bank", "raised", "rates", "."], ["We", "sat", "on", "the", "bank", "of", "the", "river", "."]]
-    # the end of the line is a sentence to spaCy
+    # spaCy takes the end of the line for a sentence
     assert [[token.text for token in sentence if not token.is_space] for sentence in doc.sents] == [*words, []]
     found = np.stack([token.vector for token in doc if not token.is_space])
     np.testing.assert_allclose(found, np.concatenate([expected(part, tokenizer) for part in words]), atol=1e-5)
@@ -76,7 +76,7 @@ def test_a_saved_pipeline_names_the_model(tmp_path: Path) -> None:
 def test_a_stored_document_keeps_its_vectors(nlp: "spacy.Language") -> None:
     doc = nlp(TEXT)
 
-    # as in other processes: what spaCy keeps is the tensor, and not how similar tokens are
+    # as between processes: spaCy keeps the tensor, and drops the hooks
     with pytest.warns(UserWarning, match="W109"):
         again = spacy.tokens.Doc(nlp.vocab).from_bytes(doc.to_bytes())
 

@@ -1,4 +1,4 @@
-"""`integrations.plotting`: where points lie, what stands beside them, and what cannot be drawn."""
+"""`integrations.plotting`: the place and label of each point, and what cannot be drawn."""
 
 from itertools import combinations
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification
-from elmo_hf.integrations.named_model import NamedModel
+from elmo_hf.integrations.lazy_model import LazyModel
 from elmo_hf.integrations.plotting import (
     Occurrence,
     check_picture,
@@ -29,17 +29,17 @@ SENTENCES = [["Bank", "on", "it"], ["no"], [], ["the", "bank", "of", "a", "bank"
 
 @pytest.fixture(scope="module")
 def many() -> tuple[list[Occurrence], np.ndarray]:
-    """Forty occurrences of a word, each in words of its own, and vectors."""
+    """Forty occurrences of a word, each in different words, and their vectors."""
     rng = np.random.default_rng(0)
     words = [[f"{letter}{number}" * 2 for letter in "abc"] for number in range(40)]
     occurrences = [Occurrence([*part, "bank", *part], 3) for part in words]
     return occurrences, rng.standard_normal((40, 8)).astype(np.float32)
 
 
-def test_finds_a_word_in_capitals_or_not() -> None:
+def test_finds_a_word_in_upper_and_lower_case() -> None:
     found = find_occurrences(SENTENCES, "bank", most=9)
 
-    assert [(sentence[place], place) for sentence, place in found] == [
+    assert [(sentence[position], position) for sentence, position in found] == [
         ("Bank", 0),
         ("bank", 1),
         ("bank", 4),
@@ -56,12 +56,12 @@ def test_reads_no_further_than_it_has_to() -> None:
 
 
 def test_too_few_occurrences_are_named() -> None:
-    with pytest.raises(ElmoError, match=r"^'on' occurs 1 times: give text with three of it, or another word\.$"):
+    with pytest.raises(ElmoError, match=r"^The text has 1 of the 3 occurrences of 'on' .*: give more text"):
         find_occurrences(SENTENCES, "on", most=9)
 
 
 @pytest.mark.parametrize(
-    ("words", "place", "context"),
+    ("words", "position", "context"),
     [
         (["a", "bank"], 1, "a bank"),
         (["bank"], 0, "bank"),
@@ -70,16 +70,16 @@ def test_too_few_occurrences_are_named() -> None:
         (["a\x1b", "bank"], 1, "a\N{REPLACEMENT CHARACTER} bank"),
     ],
 )
-def test_a_context_is_whole_words_near_the_word(words: list[str], place: int, context: str) -> None:
-    assert Occurrence(words, place).context() == context
+def test_a_context_is_whole_words_near_the_word(words: list[str], position: int, context: str) -> None:
+    assert Occurrence(words, position).context() == context
 
 
-def test_an_occurrence_has_the_vector_of_its_place(bilm_model: Path) -> None:
+def test_an_occurrence_has_the_vector_at_its_position(bilm_model: Path) -> None:
     occurrences = find_occurrences(SENTENCES, "bank", most=9)
 
-    found = vectors_of(occurrences, NamedModel(bilm_model))
+    found = vectors_of(occurrences, LazyModel(bilm_model))
 
-    expected = [words_of(bilm_model, list(sentence))[place] for sentence, place in occurrences]
+    expected = [words_of(bilm_model, list(sentence))[position] for sentence, position in occurrences]
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -92,14 +92,14 @@ def test_points_lie_along_the_principal_components() -> None:
 
     points, shares = project(vectors)
 
-    # as far from each other as they were, of which the covariance is diagonal
+    # their distances are kept, and their covariance is diagonal
     distances = [np.linalg.norm(one - other) for one, other in combinations(points, 2)]
     expected = [np.linalg.norm(one - other) for one, other in combinations(plane, 2)]
     np.testing.assert_allclose(distances, expected, rtol=1e-4)
     covariance = points.T @ points
     assert abs(covariance[0, 1]) < 1e-6 < covariance[1, 1] < covariance[0, 0]
     np.testing.assert_allclose(shares, np.diag(covariance) / covariance.trace(), rtol=1e-4)
-    # and the same picture, whatever the signs
+    # the signs do not change the picture
     np.testing.assert_allclose(project(vectors[::-1])[0][::-1], points, atol=1e-4)
     assert (np.take_along_axis(points, np.abs(points).argmax(axis=0)[None], axis=0) > 0).all()
 
@@ -107,8 +107,10 @@ def test_points_lie_along_the_principal_components() -> None:
 def test_one_vector_cannot_be_drawn(bilm_model: Path) -> None:
     occurrences = find_occurrences([["the", "bank"], ["a", "bank"], ["bank"]], "bank", most=9)
 
-    with pytest.raises(ElmoError, match=r"has one vector in all sentences, as in layer 0: choose another layer"):
-        project(vectors_of(occurrences, NamedModel(bilm_model, layers=0)))
+    with pytest.raises(
+        ElmoError, match=r"has the same vector in all sentences, as it does in layer 0: choose another layer"
+    ):
+        project(vectors_of(occurrences, LazyModel(bilm_model, layers=0)))
 
 
 def test_no_label_is_above_another_or_a_point(many: tuple[list[Occurrence], np.ndarray]) -> None:
@@ -117,7 +119,7 @@ def test_no_label_is_above_another_or_a_point(many: tuple[list[Occurrence], np.n
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     axes = figure.axes[0]
-    # of the text without its line
+    # the extent of the text without its line
     texts = [super(type(text), text).get_window_extent(renderer) for text in axes.texts]
     assert len(texts) == 40
     assert not [pair for pair in combinations(texts, 2) if pair[0].overlaps(pair[1])]
@@ -135,11 +137,11 @@ def test_a_label_is_at_the_side_of_its_point(many: tuple[list[Occurrence], np.nd
     right = [by_context[text.get_text()] for text in texts if text.get_ha() == "left"]
     assert len(left) == len(right) == 20
     assert max(point[0] for point in left) < min(point[0] for point in right)
-    # from above
+    # from the top down
     assert [point[1] for point in left] == sorted((point[1] for point in left), reverse=True)
 
 
-def test_a_dollar_is_a_dollar() -> None:
+def test_dollar_signs_are_shown_as_they_are() -> None:
     occurrences = [Occurrence(["$5", "or", "$x_1", "bank"], 3)] * 3
     vectors = np.eye(3, 4, dtype=np.float32)
 
@@ -149,7 +151,7 @@ def test_a_dollar_is_a_dollar() -> None:
     figure.draw(FigureCanvasAgg(figure).get_renderer())
 
 
-def test_reads_the_shares_of_each_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_weights_of_each_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tiny_model(
         ElmoForTokenClassification, head="bilstm-crf", mix_at="both", id2label={0: "a", 1: "b"}
@@ -173,7 +175,7 @@ def test_draws_a_row_for_each_mix_with_as_many_layers_as_it_has() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (str(ELMO_TINY_EN), r"elmo-tiny-en is no fine-tuned model but ElmoForPreTraining: fine-tune it first\.$"),
+        (str(ELMO_TINY_EN), r"elmo-tiny-en is not a fine-tuned model but ElmoForPreTraining: fine-tune it first\.$"),
         ("absent", r"^absent cannot be loaded: .*$"),
     ],
 )
@@ -196,8 +198,8 @@ def test_the_suffix_says_what_is_written(suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("picture.nothing", r"picture\.nothing: \.nothing is of no picture: name it \.png, \.pdf or \.svg\.$"),
-        ("picture", r"picture: no suffix is of no picture"),
+        ("picture.nothing", r"picture\.nothing: \.nothing is not a format of pictures: use \.png, \.pdf or \.svg\.$"),
+        ("picture", r"picture: no suffix is not a format of pictures"),
         ("no/picture.png", r"no is not a folder: create it first\.$"),
         ("there.png", r"there\.png exists already"),
     ],

@@ -1,4 +1,4 @@
-"""`integrations.spacy_component`: which vector each token has, in documents one by one and many together."""
+"""`integrations.spacy_component`: the vector of each token, in one document and in many."""
 
 import importlib
 
@@ -17,7 +17,7 @@ TEXT = f"{FIRST}  {SECOND}"
 
 @pytest.fixture(scope="module")
 def nlp() -> "spacy.Language":
-    """A pipeline of sentences and vectors."""
+    """A pipeline that splits sentences and computes vectors."""
     importlib.import_module("elmo_hf.integrations.spacy_component")
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")
@@ -25,7 +25,7 @@ def nlp() -> "spacy.Language":
     return pipeline
 
 
-def test_a_token_has_the_vector_of_its_place(nlp: "spacy.Language") -> None:
+def test_each_token_has_its_vector(nlp: "spacy.Language") -> None:
     doc = nlp(FIRST)
 
     expected = vectors_of(ELMO_TINY_EN, [token.text for token in doc])
@@ -54,7 +54,7 @@ def test_one_word_in_two_sentences_is_not_the_same(nlp: "spacy.Language") -> Non
     assert second.similarity(second) == pytest.approx(1)
 
 
-def test_many_documents_are_as_each_by_itself(nlp: "spacy.Language") -> None:
+def test_many_documents_have_the_vectors_of_each_by_itself(nlp: "spacy.Language") -> None:
     texts = [FIRST, "", TEXT, " \n", "No.", SECOND]
 
     together = list(nlp.pipe(texts, batch_size=4))

@@ -1,4 +1,4 @@
-"""`integrations.vectorizer`: one vector of each text, and what it takes to be a transformer of scikit-learn."""
+"""`integrations.vectorizer`: one vector for each text, and the rules of scikit-learn."""
 
 import pickle
 from pathlib import Path
@@ -26,13 +26,13 @@ def test_the_vector_of_a_text_is_the_mean_of_its_words() -> None:
     assert not found[2].any()
 
 
-def test_or_the_largest_number_of_any_word() -> None:
+def test_or_the_maximum_of_its_words() -> None:
     found = ElmoVectorizer(pool="max").transform([WORDS])
 
     np.testing.assert_allclose(found[0], vectors_of(ELMO_TINY_EN, WORDS).max(axis=0), atol=1e-5)
 
 
-def test_all_layers_stand_side_by_side(bilm_model: Path) -> None:
+def test_all_layers_are_concatenated(bilm_model: Path) -> None:
     texts = [["The", "bank"], []]
     each = [ElmoVectorizer(bilm_model, layers=layer).transform(texts) for layer in range(3)]
 
@@ -41,7 +41,7 @@ def test_all_layers_stand_side_by_side(bilm_model: Path) -> None:
     np.testing.assert_allclose(found, np.concatenate(each, axis=1), atol=1e-6)
 
 
-def test_takes_what_can_be_gone_through_once(bilm_model: Path) -> None:
+def test_takes_a_generator_and_an_array(bilm_model: Path) -> None:
     vectorizer = ElmoVectorizer(bilm_model, batch_size=2)
 
     found = vectorizer.transform(word for word in ["a", "b", "c"])
@@ -50,7 +50,7 @@ def test_takes_what_can_be_gone_through_once(bilm_model: Path) -> None:
     assert vectorizer.transform([]).shape == (0, 8)
 
 
-def test_changed_parameters_count_at_once(bilm_model: Path) -> None:
+def test_changed_parameters_take_effect_at_once(bilm_model: Path) -> None:
     vectorizer = ElmoVectorizer(bilm_model).fit([])
     vectorizer.transform(["a"])
 
@@ -70,7 +70,7 @@ def test_a_pickle_holds_the_name_and_not_the_weights() -> None:
 
 
 def test_keeps_the_rules_of_scikit_learn() -> None:
-    # most of its checks are of tables of numbers, and skip themselves
+    # most of its checks need tables of numbers, and skip themselves
     with pytest.warns(UserWarning, match="Can't test estimator ElmoVectorizer"):
         results = check_estimator(ElmoVectorizer(), on_fail="raise", on_skip=None)
 

@@ -1,4 +1,4 @@
-"""A model -> an ONNX file, for programs without PyTorch."""
+"""Write a model as an ONNX file, for programs without PyTorch."""
 
 import importlib.util
 import logging
@@ -27,28 +27,30 @@ from elmo_hf.model.modeling_elmo import (
 
 PACKAGES = ("onnx", "onnxscript")
 
-# a protobuf holds no more than 2 GiB
+# a protobuf holds at most 2 GiB
 MOST_BYTES = 2**31 - 2**24
 
-# heads without loops of their own
+# heads without a loop
 HEADS = (None, "linear", "mean", "max")
 
-# what a folder is exported as, if it was saved as that; anything else gives vectors
-CLASSES = {cls.__name__: cls for cls in (ElmoForMaskedLM, ElmoForSequenceClassification, ElmoForTokenClassification)}
+# folders of these classes are exported with their logits, all others as vectors
+CLASSES_WITH_LOGITS = {
+    cls.__name__: cls for cls in (ElmoForMaskedLM, ElmoForSequenceClassification, ElmoForTokenClassification)
+}
 
 
-class _Flat(nn.Module):
-    """A model whose result is a tuple of tensors."""
+class _FlatModel(nn.Module):
+    """A model that returns a tuple of tensors, which is what the exporter takes."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def run(self, inputs: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        """Name the tensors of the result; of the layers each has a name of its own."""
-        wanted = {"output_hidden_states": isinstance(self.model, ElmoModel), "return_dict": True}
+        """Return the tensors of the model's result by name, and each layer under a name of its own."""
+        options = {"output_hidden_states": isinstance(self.model, ElmoModel), "return_dict": True}
         named: dict[str, torch.Tensor] = {}
-        for name, value in self.model(**inputs, **wanted).items():
+        for name, value in self.model(**inputs, **options).items():
             if isinstance(value, torch.Tensor):
                 named[name] = value
             elif name == "hidden_states":
@@ -61,7 +63,13 @@ class _Flat(nn.Module):
         attention_mask: torch.Tensor | None = None,
         char_ids: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Compute as the model does; arguments as of `ElmoModel`."""
+        """Compute what the model does.
+
+        Args:
+            input_ids: Ids of the words, `[B, T]`.
+            attention_mask: 1 for words and 0 for padding, `[B, T]`.
+            char_ids: Ids of the characters of each word, `[B, T, S]`.
+        """
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "char_ids": char_ids}
         return tuple(self.run(inputs).values())
 
@@ -69,15 +77,15 @@ class _Flat(nn.Module):
 def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Path:
     """Write a model as ONNX, for any number of sentences and words.
 
-    Inputs of the file are what the tokenizer gives, in int64: `attention_mask`, `char_ids` of a model that reads
-    characters, `input_ids` of one that reads words or finds sentences. Its outputs are `last_hidden_state`, the mix,
-    and the layers `hidden_states.0` to `hidden_states.L`; or the `logits` of a head. Metadata of the file says
-    which `model` it is of, and how many `max_characters` a word has.
+    The file takes what the tokenizer returns, in int64: `attention_mask`; `char_ids` if the model reads characters;
+    `input_ids` if it reads words or classifies sentences. It returns `last_hidden_state`, which is the mix, and the
+    layers `hidden_states.0` to `hidden_states.L`; or the `logits` of a task or language model. Its metadata have the
+    name of the `model`, its `class`, and the number of characters of a word, `max_characters`.
 
     Args:
-        model: A model; or a model folder, which gives the logits of the head that it was saved with, if it has one,
-            else vectors.
-        path: The file to make; it must not exist.
+        model: A model; or a model folder, which is exported with the logits of its task or masked language model if
+            it was saved with one, and else as vectors.
+        path: The file to create; it must not exist.
 
     Returns:
         `path`.
@@ -92,8 +100,8 @@ def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Pa
     _check_model(loaded)
     training = loaded.training
     try:
-        # without dropout
-        program = _export(_Flat(loaded.eval()))
+        # evaluation mode leaves dropout out of the file
+        program = _export(_FlatModel(loaded.eval()))
     finally:
         loaded.train(training)
     width = loaded.config.max_characters_per_token if loaded.config.char_embedding_dim else 0
@@ -101,14 +109,14 @@ def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Pa
     program.model.metadata_props.update(
         {"model": str(loaded.name_or_path), "class": type(loaded).__name__, "max_characters": str(width)}
     )
-    with new_file(path) as made, naming_errors(path):
-        program.save(made, external_data=False)
+    with new_file(path) as temporary, naming_errors(path):
+        program.save(temporary, external_data=False)
     return path
 
 
 def _load(folder: Path) -> PreTrainedModel:
     architectures = read_config(folder).architectures or [""]
-    model, _ = load(folder, CLASSES.get(architectures[0], AutoModel))
+    model, _ = load(folder, CLASSES_WITH_LOGITS.get(architectures[0], AutoModel))
     return model.float()
 
 
@@ -138,17 +146,17 @@ def _check_model(model: PreTrainedModel) -> None:
         )
 
 
-def _export(flat: _Flat) -> torch.onnx.ONNXProgram:
-    """Trace the model on two sentences of three and of two words."""
+def _export(flat: _FlatModel) -> torch.onnx.ONNXProgram:
+    """Trace the model on two sentences, of three words and of two."""
     config = flat.model.config
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=flat.model.device)
     inputs = {"attention_mask": mask}
     if config.word_embedding_dim or isinstance(flat.model, ElmoForSequenceClassification):
-        # one sentence a row
+        # each row begins with the boundary token, and so is one sentence
         inputs["input_ids"] = mask * torch.tensor([config.bos_token_id or 1, config.unk_token_id or 1, 1]).to(mask)
     if config.char_embedding_dim:
         inputs["char_ids"] = mask[:, :, None].repeat(1, 1, config.max_characters_per_token)
-    with torch.no_grad(), _silence():
+    with torch.no_grad(), _silenced():
         outputs = list(flat.run(inputs))
         try:
             program = torch.onnx.export(
@@ -170,8 +178,8 @@ def _export(flat: _Flat) -> torch.onnx.ONNXProgram:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    """Hold back what the exporter says about itself, and about torchvision, which nothing here needs."""
+def _silenced() -> Iterator[None]:
+    """Hide the exporter's notes on itself, and on torchvision, which ELMo does not need."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

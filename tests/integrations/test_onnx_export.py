@@ -1,4 +1,4 @@
-"""`integrations.exporting`: an ONNX file gives what the model gives, whatever the batch, and says what it is of."""
+"""`integrations.onnx_export`: an ONNX file computes what its model computes, for any batch, and names the model."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from elmo_hf import (
     ElmoModel,
 )
 from elmo_hf.cli import main
-from elmo_hf.integrations.exporting import export_onnx
+from elmo_hf.integrations.onnx_export import export_onnx
 from support.tiny_models import batch, tiny_model
 
 
@@ -90,36 +90,36 @@ def test_onnxruntime_computes_logits(cls: type, fields: dict, width: int, tmp_pa
     assert described.custom_metadata_map["max_characters"] == str(width)
     for lengths in ([1], [6, 3]):
         inputs = batch(lengths, **fields)
-        # one sentence a row, without boundaries
+        # one sentence a row, without boundary tokens
         inputs["input_ids"] = inputs["input_ids"].clamp(min=3) * inputs["attention_mask"]
         with torch.no_grad():
             torch.testing.assert_close(run_onnx(path, inputs)["logits"], model(**inputs).logits, atol=1e-4, rtol=0)
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("elmo_hf.integrations.exporting.PACKAGES", ("no_such_package",))
+    monkeypatch.setattr("elmo_hf.integrations.onnx_export.PACKAGES", ("no_such_package",))
 
     with pytest.raises(ElmoError, match=r'needs the packages onnx and onnxscript: run pip install "elmo_hf\[onnx\]"'):
         export_onnx(ELMO_TINY_EN, tmp_path / "elmo.onnx")
 
 
 def test_an_old_torch_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("elmo_hf.integrations.exporting.PACKAGES", ())
+    monkeypatch.setattr("elmo_hf.integrations.onnx_export.PACKAGES", ())
     monkeypatch.delattr(torch.compiler, "is_exporting")
 
     with pytest.raises(ElmoError, match=r"cannot export the loop over the words: upgrade it to 2\.9"):
         export_onnx(ELMO_TINY_EN, tmp_path / "elmo.onnx")
 
 
-def test_what_has_no_onnx_form_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("elmo_hf.integrations.exporting.PACKAGES", ())
+def test_a_model_without_an_onnx_form_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("elmo_hf.integrations.onnx_export.PACKAGES", ())
     path = tmp_path / "model.onnx"
 
     with pytest.raises(ElmoError, match=r"head 'bilstm-crf' of this ElmoForTokenClassification .* `model\.elmo`"):
         export_onnx(tiny_model(ElmoForTokenClassification, num_labels=3, head="bilstm-crf"), path)
     with pytest.raises(ElmoError, match=r"is in torch\.bfloat16: load it with dtype=torch\.float32"):
         export_onnx(tiny_model().bfloat16(), path)
-    monkeypatch.setattr("elmo_hf.integrations.exporting.MOST_BYTES", 100)
+    monkeypatch.setattr("elmo_hf.integrations.onnx_export.MOST_BYTES", 100)
     with pytest.raises(ElmoError, match=r"and an ONNX file holds 100: export `model\.elmo`"):
         export_onnx(tiny_model(), path)
     path.touch()

@@ -1,4 +1,4 @@
-"""`integrations.named_model`: a model that is loaded when it is used, and never copied."""
+"""`integrations.lazy_model`: a model that is loaded when it is used, and whose weights are never copied."""
 
 import pickle
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_hf import ElmoError
-from elmo_hf.integrations.named_model import NamedModel
+from elmo_hf.integrations.lazy_model import LazyModel
 from support.cli_runs import vectors_of
 
 
@@ -15,7 +15,7 @@ SENTENCES = [["The", "bank"], [], ["It", "rained", "."]]
 
 
 def test_gives_each_word_its_vector(bilm_model: Path) -> None:
-    model = NamedModel(bilm_model)
+    model = LazyModel(bilm_model)
 
     first, second, third = model.embed(SENTENCES)
 
@@ -24,9 +24,9 @@ def test_gives_each_word_its_vector(bilm_model: Path) -> None:
     assert second.shape == (0, model.width) == (0, 8)
 
 
-def test_all_layers_stand_side_by_side(bilm_model: Path) -> None:
-    model = NamedModel(bilm_model, layers="all")
-    each = [next(NamedModel(bilm_model, layers=layer).embed(SENTENCES)) for layer in range(3)]
+def test_all_layers_are_concatenated(bilm_model: Path) -> None:
+    model = LazyModel(bilm_model, layers="all")
+    each = [next(LazyModel(bilm_model, layers=layer).embed(SENTENCES)) for layer in range(3)]
 
     first, second, _ = model.embed(SENTENCES)
 
@@ -35,7 +35,7 @@ def test_all_layers_stand_side_by_side(bilm_model: Path) -> None:
 
 
 def test_is_pickled_without_its_weights(bilm_model: Path) -> None:
-    model = NamedModel(bilm_model, layers="top", batch_size=2)
+    model = LazyModel(bilm_model, layers="top", batch_size=2)
     expected = next(model.embed(SENTENCES))
 
     pickled = pickle.dumps(model)
@@ -50,4 +50,4 @@ def test_is_pickled_without_its_weights(bilm_model: Path) -> None:
 )
 def test_what_is_not_there_is_named_at_once(name: str, layer: int, message: str) -> None:
     with pytest.raises(ElmoError, match=message):
-        NamedModel(name, layers=layer)
+        LazyModel(name, layers=layer)

@@ -1,4 +1,4 @@
-"""A model that is known by its name, for tools that copy and pickle what they work with."""
+"""A model that is loaded at its first use, for tools that copy and pickle what they work with."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,14 +11,14 @@ from elmo_hf.embedding.vectors import Sentence, Vectors, embed, load, on_device,
 from elmo_hf.inspection import read_config
 
 
-class NamedModel:
-    """A model that is loaded at its first use, and left out when this is copied or pickled.
+class LazyModel:
+    """A model that is loaded at its first use. Copies and pickles hold its name, and load it again.
 
     Args:
-        name: Its folder, or `elmo-tiny-en`, which comes with the package.
-        device: Where to compute, as torch calls it.
-        layers: As for `embed`.
-        batch_size: Sentences computed at once.
+        name: A model folder, or `elmo-tiny-en`, which comes with the package.
+        device: The device that computes, as PyTorch names it.
+        layers: `"mix"`, `"top"`, the number of a layer, or `"all"`, as in `elmo_hf.embedding.embed`.
+        batch_size: The number of sentences that are computed at once.
 
     Raises:
         ElmoError: If there is no such model, or it has no such layer.
@@ -32,7 +32,7 @@ class NamedModel:
         self.device = device
         self.layers = parse_layer(layers, config.num_hidden_layers)
         self.batch_size = batch_size
-        # of a word, with all layers side by side
+        # all layers of a word are concatenated
         self.width = config.hidden_size * (config.num_hidden_layers + 1 if self.layers == "all" else 1)
         self._loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None = None
 
@@ -42,8 +42,11 @@ class NamedModel:
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[Vectors]:
         """Compute the vectors of each sentence's words, in the given order.
 
+        Args:
+            sentences: Each a text, for the tokenizer to split, or a list of words.
+
         Yields:
-            `[words, W]`, where W is `width`.
+            Vectors `[words, W]`, where W is `width`.
 
         Raises:
             ElmoError: If the model cannot be loaded.
@@ -54,7 +57,7 @@ class NamedModel:
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer that belongs to the model."""
+        """The model's tokenizer."""
         return self._load()[1]
 
     def _load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -65,4 +68,4 @@ class NamedModel:
         return self._loaded
 
 
-__all__ = ["NamedModel"]
+__all__ = ["LazyModel"]
