@@ -19,7 +19,7 @@ TOOLS = {
     "elmo_hf.integrations.vectorizer": "elmo_hf[sklearn]",
 }
 # torch brings it along, or does not
-TRITON = {"elmo_hf.model.kernels_elmo": "Triton is not installed"}
+TRITON = {"elmo_hf.kernels.triton_kernels": "Triton is not installed"}
 
 for module in pkgutil.walk_packages(elmo_hf.__path__, "elmo_hf."):
     if module.name.endswith("__main__"):

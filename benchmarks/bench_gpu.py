@@ -1,12 +1,12 @@
-"""Check and time the recurrence on a GPU: torch, the kernels in Triton, CUDA graphs, and cuDNN's LSTM beside them.
+"""Check and time the recurrence on a GPU: torch, the Triton kernels, and cuDNN's LSTM beside them.
 
     python benchmarks/bench_gpu.py > gpu.txt
     TRITON_INTERPRET=1 python benchmarks/bench_gpu.py --device cpu --quick    # tries the script where there is no GPU
 
-First the kernels and graphs are compared with the readable recurrence, outputs and gradients, in float32 and bfloat16;
-the exit status is 1 if they differ. Then words a second, in the sizes of two releases with random weights and random
-sentences of 3 to 47 words. All ways get the same batch in turn, round after round; a figure is the median of the
-rounds. cuDNN's LSTM, projected to the same width, has no clips, and so gives other vectors for the same work.
+The script first compares outputs and gradients of the kernels with the readable recurrence, in float32 and bfloat16;
+its exit status is 1 if they differ. Then it measures words a second in the sizes of two releases, with random weights
+and random sentences of 3 to 47 words. All recurrences get the same batch in turn, round after round; a figure is the
+median of the rounds. cuDNN's LSTM, projected to the same width, has no clips, so its vectors differ for the same work.
 """
 
 import argparse
@@ -23,9 +23,8 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoModel
-from elmo_hf.model import graphs_elmo
-from elmo_hf.model.packing_elmo import pack_words
-from elmo_hf.model.recurrence_elmo import LstmWeights, recurrence, reference_recurrence
+from elmo_hf.model.packing_elmo import Packing, pack_words
+from elmo_hf.model.recurrence_elmo import InputProjections, LstmCall, LstmWeights, Output, reference_lstm, run_lstm
 
 
 # width of the cells and of the projection
@@ -33,7 +32,7 @@ SIZES = {"small": (1024, 128), "original": (4096, 512)}
 FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 # as a share of the norm; the second rounds what it stores to 8 bits
 FARTHEST = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
-OURS = ("packed", "triton", "graphs")
+OURS = ("packed", "triton")
 
 Call = Callable[[], Any]
 
@@ -61,17 +60,17 @@ class Cudnn(nn.Module):
             nn.LSTM(width, cell, batch_first=True, proj_size=width if width < cell else 0) for _ in range(4)
         )
 
-    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor, turned: torch.Tensor) -> torch.Tensor:
-        """Read `[B, T, 2 * P]`; `turned` has the place of each word when a sentence is read from its end, `[B, T]`."""
-        places = turned[:, :, None].expand(-1, -1, vectors.shape[2] // 2)
-        ways = list(vectors.chunk(2, dim=2))
-        ways[1] = ways[1].gather(1, places)
+    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor, reversal: torch.Tensor) -> torch.Tensor:
+        """Read `[B, T, 2 * P]`; `reversal` has the position of each word in the reversed sentence, `[B, T]`."""
+        positions = reversal[:, :, None].expand(-1, -1, vectors.shape[2] // 2)
+        directions = list(vectors.chunk(2, dim=2))
+        directions[1] = directions[1].gather(1, positions)
         for layer in range(2):
-            for way in range(2):
-                packed = pack_padded_sequence(ways[way], lengths, batch_first=True, enforce_sorted=False)
-                read, _ = pad_packed_sequence(self.lstms[2 * layer + way](packed)[0], batch_first=True)
-                ways[way] = read + ways[way] if layer else read
-        return torch.cat([ways[0], ways[1].gather(1, places)], dim=2)
+            for n, vectors in enumerate(directions):
+                packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+                read, _ = pad_packed_sequence(self.lstms[2 * layer + n](packed)[0], batch_first=True)
+                directions[n] = read + vectors if layer else read
+        return torch.cat([directions[0], directions[1].gather(1, positions)], dim=2)
 
 
 def choose(name: str, call: Call) -> Call:
@@ -106,12 +105,12 @@ def wait(device: torch.device) -> None:
 
 
 def check(plan: Plan) -> bool:
-    """Compare all ways with the readable recurrence in float64 on the CPU; print how far they are."""
+    """Compare all recurrences with the readable one in float64 on the CPU; print how far they are."""
     generator = torch.Generator().manual_seed(0)
     lengths = [2, 4, 1] if plan.device.type == "cpu" else [9, 4, 0, 17, 1, 11]
     width, cell = (8, 24) if plan.device.type == "cpu" else (72, 200)
     packing = pack_words(torch.arange(max(lengths)) < torch.tensor(lengths)[:, None])
-    steps = [int(running) for running in packing.steps]
+    assert isinstance(packing, Packing)
     shapes = [(2, packing.words.shape[1], 4 * cell), (2, len(lengths), width), (2, len(lengths), cell)]
     shapes += [(2, width, 4 * cell), (2, cell, width)]
     scales = [1, 1, 1, width**-0.5, cell**-0.5]
@@ -121,10 +120,10 @@ def check(plan: Plan) -> bool:
             scale * torch.randn(shape, generator=generator) for scale, shape in zip(scales, shapes, strict=True)
         ]
         rounded = [part.to(dtype) for part in numbers]
-        wanted = everything(reference_recurrence, [part.double() for part in rounded], steps)
+        wanted = everything(reference_lstm, [part.double() for part in rounded], packing.batch_sizes)
         for name in OURS:
             os.environ["ELMO_HF_RECURRENCE"] = name
-            found = everything(recurrence, [part.to(plan.device) for part in rounded], steps)
+            found = everything(run, [part.to(plan.device) for part in rounded], packing.batch_sizes)
             far = max(
                 ((one.cpu().double() - other).norm() / other.norm()).item()
                 for one, other in zip(found, wanted, strict=True)
@@ -135,24 +134,32 @@ def check(plan: Plan) -> bool:
     return good
 
 
-def everything(run: Callable[..., Any], numbers: list[torch.Tensor], steps: list[int]) -> list[torch.Tensor]:
+def run(call: LstmCall) -> Output:
+    """Run a layer whose gate inputs are given by the recurrence that the environment chooses."""
+    given = InputProjections([nn.Identity(), nn.Identity()])
+    return run_lstm(call.inputs, given, call.batch_sizes, call.state, call.weights)
+
+
+def everything(
+    run: Callable[[LstmCall], Output], numbers: list[torch.Tensor], batch_sizes: list[int]
+) -> list[torch.Tensor]:
     """Run a recurrence for inference and for training; return outputs, states and gradients."""
     inputs, hidden, cell, recurrent, output = (nn.Parameter(part) for part in numbers)
-    weights = LstmWeights(recurrent, output, 0.7, 0.7)
+    call = LstmCall(inputs, None, batch_sizes, (hidden, cell), LstmWeights(recurrent, output, 0.7, 0.7))
     with torch.no_grad():
-        outputs, state = run(inputs, steps, (hidden, cell), weights)
-    trained, trained_state = run(inputs, steps, (hidden, cell), weights)
+        outputs, state = run(call)
+    trained, trained_state = run(call)
     loss = (trained * torch.linspace(1, 2, trained.shape[2], device=trained.device)).sum()
     loss = loss + sum((part * 3).sum() for part in trained_state)
-    slopes = torch.autograd.grad(loss, [inputs, hidden, cell, recurrent, output])
-    return [outputs, *state, trained.detach(), *slopes]
+    gradients = torch.autograd.grad(loss, [inputs, hidden, cell, recurrent, output])
+    return [outputs, *state, trained.detach(), *gradients]
 
 
 def measure(plan: Plan, calls: dict[str, Call]) -> dict[str, tuple[float, float]]:
     """Let calls take turns; return for each the median seconds of one, and the MiB that it needs at most."""
     peaks, times = {}, {name: list[float]() for name in calls}
     for name, call in calls.items():
-        # kernels are compiled, and graphs are made
+        # kernels are compiled now
         call()
         wait(plan.device)
         if plan.device.type == "cuda":
@@ -179,7 +186,7 @@ def peak_speed(plan: Plan, dtype: torch.dtype) -> float:
 
 
 def report(plan: Plan, title: str, calls: dict[str, Call], words: int, share: Callable[[float], str] | None) -> None:
-    """Measure and print a line for each way: words a second, times torch and cuDNN, memory, share of the peak."""
+    """Measure, and print a line for each recurrence: words a second, times torch and cuDNN, memory, peak share."""
     if time.monotonic() > plan.deadline:
         print(f"{title}: left out, the time is up")
         return
@@ -206,7 +213,7 @@ def time_layers(plan: Plan, size: str, sentences: int, dtype: torch.dtype, peak:
     vectors = (torch.randn(*mask.shape, 2 * width, device=plan.device) * mask[:, :, None]).to(dtype)
     place = torch.arange(mask.shape[1], device=plan.device)
     last = lengths.to(plan.device)[:, None] - 1
-    turned = torch.where(place <= last, last - place, place)
+    reversal = torch.where(place <= last, last - place, place)
 
     def read() -> torch.Tensor:
         packing, hidden = pack_words(mask), vectors
@@ -215,7 +222,7 @@ def time_layers(plan: Plan, size: str, sentences: int, dtype: torch.dtype, peak:
         return hidden
 
     def peer() -> torch.Tensor:
-        return cudnn(vectors, lengths, turned)
+        return cudnn(vectors, lengths, reversal)
 
     words = int(lengths.sum())
     # a multiplication and an addition for each weight, word, direction and layer; of 3 products to train, 2 more
@@ -223,7 +230,7 @@ def time_layers(plan: Plan, size: str, sentences: int, dtype: torch.dtype, peak:
     calls = {name: choose(name, untrained(read)) for name in OURS} | {"cudnn": untrained(peer)}
     title = f"layers, {size}, {sentences}, {str(dtype)[6:]}"
     report(plan, title, calls, words, lambda seconds: f"{operations / seconds / peak:.0%}")
-    training = {name: choose(name, train(read, layers)) for name in OURS[:2]} | {"cudnn": train(peer, cudnn)}
+    training = {name: choose(name, train(read, layers)) for name in OURS} | {"cudnn": train(peer, cudnn)}
     report(plan, f"{title}, training", training, words, lambda seconds: f"{3 * operations / seconds / peak:.0%}")
 
 
@@ -251,9 +258,7 @@ def time_models(plan: Plan, size: str, sentences: int, dtype: torch.dtype) -> No
     tagger.train()
     for frozen in (True, False):
         (tagger.freeze_bilm if frozen else tagger.unfreeze_bilm)()
-        # a frozen biLM is inference, and may be in graphs
-        ways = OURS if frozen else OURS[:2]
-        training = {name: choose(name, train(tag, tagger)) for name in ways}
+        training = {name: choose(name, train(tag, tagger)) for name in OURS}
         report(plan, f"tagger, {title}, {'frozen' if frozen else 'all weights'}", training, words, None)
 
 
@@ -269,8 +274,6 @@ def make_plan(device: torch.device, *, quick: bool, limit: float) -> Plan:
     deadline = time.monotonic() + limit
     if not quick:
         return Plan(device, SIZES, FILTERS, [1, 32, 128, 512], 47, 3, 0.15, deadline, 8192)
-    # the interpreter takes milliseconds a word, of padding too
-    graphs_elmo.STEPS, graphs_elmo.FEWEST_SENTENCES = 2, 1
     return Plan(device, {"toy": (24, 16)}, [[1, 4], [2, 4]], [2], 4, 1, 0, deadline, 64)
 
 

@@ -33,16 +33,16 @@ def seed() -> None:
 @pytest.fixture
 def interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Triton's interpreter, which runs its kernels on a CPU."""
-    from elmo_hf.model.triton_elmo import kernels_missing
+    from elmo_hf.kernels.triton import check_kernels
 
     pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     # a kernel is for the interpreter from when it is made
-    monkeypatch.delitem(sys.modules, "elmo_hf.model.kernels_elmo", raising=False)
-    kernels_missing.cache_clear()
+    monkeypatch.delitem(sys.modules, "elmo_hf.kernels.triton_kernels", raising=False)
+    check_kernels.cache_clear()
     yield
-    sys.modules.pop("elmo_hf.model.kernels_elmo", None)
-    kernels_missing.cache_clear()
+    sys.modules.pop("elmo_hf.kernels.triton_kernels", None)
+    check_kernels.cache_clear()
 
 
 @pytest.fixture

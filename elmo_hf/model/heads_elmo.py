@@ -25,7 +25,7 @@ from torch import nn
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
 from .packing_elmo import pack_words
-from .recurrence_elmo import LstmWeights, recurrence
+from .recurrence_elmo import InputProjections, LstmWeights, read_sentences
 
 
 # McCann et al. 2017, section 5
@@ -52,18 +52,11 @@ class ElmoTaskLstm(nn.Module):
         Returns:
             `[B, T, 2 * C]`, the forward half first; zero where there is no word.
         """
-        packing = pack_words(words)
-        rows = vectors.flatten(0, 1)
-        # [2, N + spare, 4 * C]
-        inputs = torch.stack([project(rows[packing.words[way]]) for way, project in enumerate(self.input_projections)])
-        start = inputs.new_zeros(2, words.shape[0], self.recurrent_weight.shape[1])
         weights = LstmWeights(self.recurrent_weight, None, None, None)
-        # [2, N, C]
-        outputs, _ = recurrence(inputs, packing.steps, (start, start), weights)
-        ways = torch.arange(2, device=outputs.device)[:, None]
-        places = packing.words[:, : outputs.shape[1]]
-        result = outputs.new_zeros(rows.shape[0], 2, outputs.shape[2]).index_put((places, ways), outputs)
-        return result.reshape(*words.shape, -1)
+        # [B, T, 2, D]
+        vectors = vectors[:, :, None].expand(-1, -1, 2, -1)
+        outputs, _ = read_sentences(vectors, pack_words(words), InputProjections(self.input_projections), weights)
+        return outputs.flatten(2)
 
 
 class ElmoTaskEncoder(nn.Module):

@@ -24,7 +24,7 @@ width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vo
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -37,12 +37,11 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
-from .graphs_elmo import graph_steps as graph_steps
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
 from .inputs_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
 
-# of a checkpoint's files, older versions of Transformers copy only those that are named here
-from .native_elmo import load as load
+# older versions of Transformers copy only the companions that are named here
+from .kernels_elmo import find_kernels as find_kernels
 from .outputs_elmo import (
     ElmoForPreTrainingOutput,
     ElmoMaskedLMOutput,
@@ -51,16 +50,12 @@ from .outputs_elmo import (
     LayerState,
 )
 from .packing_elmo import Packing, is_exporting, pack_words
-from .recurrence_elmo import InputProjections, LstmWeights, read_words
+from .recurrence_elmo import InputProjections, LstmWeights, read_sentences
+from .scan_elmo import Grid
 from .softmax_elmo import ElmoSoftmax, log_uniform
 from .token_encoder_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
-from .triton_elmo import triton_steps as triton_steps
 from .word_cache_elmo import WordCache
 
-
-if TYPE_CHECKING:
-    # only where there is a GPU
-    from .kernels_elmo import step_gates as step_gates
 
 # every class of the Hub files: a checkpoint saved from one of them loads as any other
 AUTO_MAP = {
@@ -93,7 +88,7 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
         self.skip = config.use_skip_connections and layer_idx > 0
 
     def forward(
-        self, hidden_states: torch.Tensor, packing: Packing, state: LayerState | None = None
+        self, hidden_states: torch.Tensor, packing: Packing | Grid, state: LayerState | None = None
     ) -> tuple[torch.Tensor, LayerState]:
         """Read each sentence in both directions.
 
@@ -106,37 +101,16 @@ class ElmoBiLstmLayer(GradientCheckpointingLayer):
             `[B, T, H]`, zero at padding, and the state after each direction's last word.
         """
         hidden_states = self.dropout(hidden_states)
-        # [B * T, 2, P]
-        halves = hidden_states.reshape(-1, 2, hidden_states.shape[2] // 2)
-        ways = torch.arange(2, device=halves.device)[:, None]
-        # [2, N + spare, P]
-        below = halves[packing.words, ways]
-        # [2, N, P]
-        outputs, (hidden, cell) = read_words(
-            below,
+        # [B, T, 2, P]
+        outputs, state = read_sentences(
+            hidden_states.unflatten(2, (2, -1)),
+            packing,
             InputProjections(self.input_projections, self.forget_bias),
-            packing.steps,
-            self.initial_state(below, packing, state),
             LstmWeights(self.recurrent_weight, self.output_weight, self.cell_clip, self.projection_clip),
+            state,
         )
-        # [B, T, H]
-        words = packing.words[:, : outputs.shape[1]]
-        result = outputs.new_zeros(halves.shape).index_put((words, ways), outputs).reshape(hidden_states.shape)
-        if self.skip:
-            result = result + hidden_states
-        back = packing.sentences.argsort()
-        return result, (hidden.transpose(0, 1)[back], cell.transpose(0, 1)[back])
-
-    def initial_state(
-        self, below: torch.Tensor, packing: Packing, state: LayerState | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Bring `state` to `[2, B, P]` and `[2, B, C]`, longest sentence first; zeros where it is `None`."""
-        batch_size = packing.sentences.shape[0]
-        _, width, gates = self.recurrent_weight.shape
-        if state is None:
-            return below.new_zeros(2, batch_size, width), below.new_zeros(2, batch_size, gates // 4)
-        hidden, cell = (part.to(below)[packing.sentences].transpose(0, 1) for part in state)
-        return hidden, cell
+        result = outputs.flatten(2)
+        return (result + hidden_states if self.skip else result), state
 
 
 class ElmoScalarMix(nn.Module):

@@ -11,52 +11,54 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Where the words of a batch are, in the order in which a recurrence comes to them.
+"""The words of a batch without padding, in the order in which a recurrence reads them.
 
-Shape notation: `B` sentences, `T` words, `N` words of the batch without padding. The leading 2 is the direction: 0
-reads a sentence from its first word, 1 from its last.
+Shape notation: `B` sentences, `T` words with padding, `N` words of the batch without padding. The leading 2 is the
+direction: 0 reads a sentence from its first word, 1 from its last.
 """
 
 from typing import NamedTuple
 
 import torch
 
+from .kernels_elmo import is_transformed
+from .scan_elmo import Grid, pack_grid
 
-# Products of fewer rows take other paths in the common CPU libraries, which add up in another order. With a few rows
-# more a sentence gets the same bits alone as in a batch; nothing is read from the rows in excess.
+
+# Common CPU libraries add up products of fewer rows in another order. With a few more rows, a sentence gets the same
+# bits alone as in a batch; the additional rows are never read.
 FEWEST_ROWS = 16
 
-# torch 2.6 cannot tell, and cannot export the loop over the words either
+# torch 2.6 does not know whether it exports, and cannot export the loop over the words either
 is_exporting = getattr(torch.compiler, "is_exporting", bool)
 
 
 class Packing(NamedTuple):
-    """Where the words of a batch are, so that a step touches real words only; in an export, all places.
+    """The words of a batch in the order of torch's `PackedSequence`, for both directions.
 
-    Packed words are in order of time, and within one time in order of descending sentence length. What is at time `t`
-    is the sentence's word `t` for direction 0, and its word `t` from the end for direction 1.
+    Words are in order of time, and within one time in order of descending sentence length. Time `t` is the sentence's
+    word `t` for direction 0, and its word `t` from the end for direction 1.
 
     Attributes:
         sentences: `[B]`, the sentences from the longest to the shortest.
-        words: `[2, N + spare]`, the position `sentence * T + word` of each packed word, the first one repeated at the
-            end so that a step never finds too few rows.
-        steps: How many sentences are still running at each time. In an export, `[T, 2, B]` in place of it: whether the
-            place that a direction comes to holds a word.
+        words: `[2, N + spare]`, the position `sentence * T + word` of each packed word; the first word is repeated at
+            the end so that every step finds enough rows.
+        batch_sizes: The number of running sentences at each time.
     """
 
     sentences: torch.Tensor
     words: torch.Tensor
-    steps: list[int] | torch.Tensor
+    batch_sizes: list[int]
 
 
-def pack_words(mask: torch.Tensor) -> Packing:
-    """Find the real words of a batch, wherever the padding is.
+def pack_words(mask: torch.Tensor) -> Packing | Grid:
+    """Find the words of a batch, wherever its padding is; while exporting, list all positions.
 
     Args:
         mask: `[B, T]`, true at words.
     """
     if is_exporting():
-        return all_places(mask)
+        return pack_grid(mask)
     batch_size = mask.shape[0]
     # [B]
     lengths = mask.sum(dim=1)
@@ -74,24 +76,33 @@ def pack_words(mask: torch.Tensor) -> Packing:
     words = positions[order]
     if len(positions):
         words = torch.cat([words, words[:, :1].expand(2, FEWEST_ROWS - 1)], dim=1)
-    return Packing(sentences, words, [count for count in running.sum(dim=0).tolist() if count])
+    return Packing(sentences, words, [count for count in to_list(running.sum(dim=0)) if count])
 
 
-def all_places(mask: torch.Tensor) -> Packing:
-    """Take all places of a batch `[B, T]`, padding too, in the order in which the directions come to them."""
-    # [2, B, T]
-    places = torch.arange(mask.numel(), device=mask.device).reshape(mask.shape)
-    places = torch.stack([places, places.flip(1)])
-    found = torch.stack([mask, mask.flip(1)])
-    sentences = torch.arange(mask.shape[0], device=mask.device)
-    return Packing(sentences, places.transpose(1, 2).flatten(1), found.permute(2, 0, 1))
+def gather_words(vectors: torch.Tensor, packing: Packing | Grid) -> torch.Tensor:
+    """Bring `[B, T, 2, D]`, a vector for each direction, into packed order, `[2, N + spare, D]`."""
+    directions = torch.arange(2, device=vectors.device)[:, None]
+    return vectors.flatten(0, 1)[packing.words, directions]
+
+
+def scatter_words(packed: torch.Tensor, packing: Packing | Grid, shape: torch.Size) -> torch.Tensor:
+    """Bring packed words `[2, N, P]` back to a batch of shape `[B, T]`: `[B, T, 2, P]`, zero at padding."""
+    directions = torch.arange(2, device=packed.device)[:, None]
+    result = packed.new_zeros(shape[0] * shape[1], 2, packed.shape[2])
+    result = result.index_put((packing.words[:, : packed.shape[1]], directions), packed)
+    return result.reshape(*shape, 2, packed.shape[2])
+
+
+def to_list(numbers: torch.Tensor) -> list[int]:
+    """Return a tensor of integers as a list; `torch.func` hides the memory that `tolist` reads."""
+    return [int(number) for number in numbers] if is_transformed() else numbers.tolist()
 
 
 def fill_up(rows: torch.Tensor) -> torch.Tensor:
-    """Repeat the first of `n` rows until there are `FEWEST_ROWS`; no rows stay none."""
+    """Repeat the first of `n` rows until there are `FEWEST_ROWS`; an empty tensor stays empty."""
     if is_exporting() or not 0 < len(rows) < FEWEST_ROWS:
         return rows
     return torch.cat([rows, rows[:1].expand(FEWEST_ROWS - len(rows), *rows.shape[1:])])
 
 
-__all__ = ["Packing", "fill_up", "is_exporting", "pack_words"]
+__all__ = ["Packing", "fill_up", "gather_words", "is_exporting", "pack_words", "scatter_words", "to_list"]

@@ -11,187 +11,296 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""The recurrence of the biLSTM: a reference that reads like the equations, and a fast one that gives the same numbers.
+"""The recurrence of the biLSTMs: a reference that reads like the equations, and fast backends that compute the same.
 
-The fast one takes its steps by torch or, on a CPU, by compiled code (`native_elmo.cpp`), and on a GPU by
-kernels in Triton (`triton_elmo.py`). A third one is for `torch.export` alone: no step of it depends on what the batch
-holds.
+`run_lstm` asks the backends in order: the compiled code and the Triton kernels of an installed elmo_hf, then torch,
+which takes everything. `ELMO_HF_RECURRENCE` in the environment chooses one by name. The backends compute first
+derivatives by hand; whatever asks for more goes through the reference, which torch differentiates to any order.
 
-Shape notation: `B` sentences, `T` words, `N` words of the batch without padding, `P` width of one direction's output,
-`C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its first word, 1 from its last.
+Shape notation: `B` sentences, `T` words, `N` words of the batch without padding, `D` width of the layer below, `P`
+width of one direction's output, `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its
+first word, 1 from its last.
 """
 
+import functools
 import itertools
 import os
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
+from transformers.utils import logging
 
-from .graphs_elmo import graph_steps
-from .native_elmo import NotCompiledError, fits, is_trained, load, native_back, native_reading, native_steps, widens
-from .triton_elmo import kernels_fit, kernels_missing, triton_back, triton_steps
+from .kernels_elmo import find_kernels, is_trained, is_transformed
+from .packing_elmo import Packing, gather_words, scatter_words
+from .scan_elmo import Grid, clip, scan_lstm
 
 
-# what FEWEST_ROWS is for the products of all words
+logger = logging.get_logger(__name__)
+
+# as FEWEST_ROWS of the packing, for the products of one step
 FEWEST_ROWS_IN_STEP = 4
+
+# the values of ELMO_HF_RECURRENCE
+NAMES = ("native", "packed", "reference", "triton")
 
 
 class LstmWeights(NamedTuple):
-    """What one step needs: `recurrent` `[2, P, 4 * C]`, `output` `[2, C, P]` or `None`, and the two clips."""
+    """The weights of a step and its clips.
+
+    Attributes:
+        recurrent: `[2, P, 4 * C]`.
+        output: The projection, `[2, C, P]`; `None` if there is none.
+        cell_clip: The limit of the cell; `None` if it is not clipped.
+        projection_clip: The limit of the projected hidden state; `None` if it is not clipped.
+    """
 
     recurrent: torch.Tensor
     output: torch.Tensor | None
     cell_clip: float | None
     projection_clip: float | None
 
+    def to(self, dtype: torch.dtype) -> "LstmWeights":
+        """Return the weights in another dtype."""
+        output = None if self.output is None else self.output.to(dtype)
+        return self._replace(recurrent=self.recurrent.to(dtype), output=output)
+
 
 class InputProjections(NamedTuple):
-    """The input's share of the gates: a linear module for each direction, and what the forget gates get besides.
+    """The maps from the layer below to the inputs of the gates.
 
-    To forget little at first (Jozefowicz et al. 2015) is not part of the bias, so that files go there and back intact.
+    Attributes:
+        modules: A linear module for each direction.
+        forget_bias: Added to the inputs of the forget gates, so that an untrained LSTM forgets little (Jozefowicz et
+            al. 2015). It is not part of the bias, so that weights are saved as the original files have them.
     """
 
     modules: Iterable[nn.Module]
-    forget_bias: float
+    forget_bias: float = 0.0
 
-    def shares(self, below: torch.Tensor) -> torch.Tensor:
-        """Compute the shares of all words, `[2, n, 4 * C]`, from what the layer below says of them, `[2, n, D]`."""
+    def apply(self, below: torch.Tensor) -> torch.Tensor:
+        """Compute the gate inputs of packed words: `[2, n, D]` to `[2, n, 4 * C]`."""
         inputs = torch.stack([project(rows) for project, rows in zip(self.modules, below, strict=True)])
-        return self.forgetting_less(inputs)
+        return self.add_forget_bias(inputs)
 
-    def forgetting_less(self, gates: torch.Tensor) -> torch.Tensor:
-        """Add the forget bias to the gates `[..., 4 * C]`, in place."""
-        cell_width = gates.shape[-1] // 4
-        gates[..., cell_width : 2 * cell_width] += self.forget_bias
-        return gates
-
-    def weights(self) -> tuple[list[torch.Tensor], torch.Tensor] | None:
-        """Return the weights of both directions, and the biases `[2, 4 * C]` in float32.
-
-        `None` if the modules do more than multiply.
-        """
-        weights: list[torch.Tensor] = []
-        biases: list[torch.Tensor] = []
+    def linear_weights(self) -> list[torch.Tensor] | None:
+        """Return the weights of both directions, `[4 * C, D]`; `None` if a module does more than a linear map."""
         for module in self.modules:
             if not isinstance(module, nn.Linear) or type(module).forward is not nn.Linear.forward:
                 return None
             if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
                 return None
-            weights.append(module.weight)
-            biases.append(module.bias)
-        # in half precision the sum would be rounded
-        return weights, self.forgetting_less(torch.stack(biases).float())
+        return [module.get_parameter("weight") for module in self.modules]
+
+    def linear_bias(self) -> torch.Tensor:
+        """Return the biases with the forget bias, `[2, 4 * C]`, in float32, which does not round the sum."""
+        return self.add_forget_bias(torch.stack([module.get_parameter("bias") for module in self.modules]).float())
+
+    def add_forget_bias(self, gates: torch.Tensor) -> torch.Tensor:
+        """Add the forget bias to gates `[..., 4 * C]` in place."""
+        cell_width = gates.shape[-1] // 4
+        gates[..., cell_width : 2 * cell_width] += self.forget_bias
+        return gates
 
 
-def read_words(
+class LstmCall(NamedTuple):
+    """One layer to run over packed words.
+
+    Attributes:
+        inputs: `[2, N + spare, 4 * C]`, the inputs of the gates i, f, g, o with the bias; with `projections`,
+            `[2, N + spare, D]`, the output of the layer below.
+        projections: What makes gate inputs of `inputs`, or `None`.
+        batch_sizes: The number of running sentences at each time.
+        state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
+        weights: The weights of a step.
+    """
+
+    inputs: torch.Tensor
+    projections: InputProjections | None
+    batch_sizes: list[int]
+    state: tuple[torch.Tensor, torch.Tensor]
+    weights: LstmWeights
+
+
+class Saved(NamedTuple):
+    """What the backward pass reads.
+
+    Attributes:
+        gates: `[2, N, 4 * C]`, after their non-linearities.
+        cells: `[2, N, C]`.
+        outputs: `[2, N, P]`, the hidden states.
+        initial_hidden: `[2, B, P]`.
+        initial_cell: `[2, B, C]`.
+    """
+
+    gates: torch.Tensor
+    cells: torch.Tensor
+    outputs: torch.Tensor
+    initial_hidden: torch.Tensor
+    initial_cell: torch.Tensor
+
+
+# the hidden states `[2, N, P]`, and the state after each sentence's last word
+Output = tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]
+# of the gate inputs `[2, N, 4 * C]`, the projected hidden states before their clip `[2, N, P]`, and the initial state
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+class Backend(Protocol):
+    """One implementation of the recurrence. `TorchBackend` documents the arguments."""
+
+    name: str
+
+    def missing(self, call: LstmCall) -> str | None:
+        """Return why this machine cannot run the backend on the call's device and dtype; `None` if it can."""
+
+    def declines(self, call: LstmCall) -> str | None:
+        """Return why the backend does not take a call; `None` if it does."""
+
+    def forward(self, call: LstmCall, buffers: tuple[torch.Tensor, torch.Tensor] | None) -> Output:
+        """Run all steps."""
+
+    def backward(
+        self,
+        saved: Saved,
+        batch_sizes: list[int],
+        weights: LstmWeights,
+        gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> Gradients:
+        """Run all steps backward."""
+
+
+def read_sentences(
+    vectors: torch.Tensor,
+    packing: Packing | Grid,
+    projections: InputProjections,
+    weights: LstmWeights,
+    state: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> Output:
+    """Run both directions of a layer over the sentences of a batch.
+
+    Args:
+        vectors: `[B, T, 2, D]`, what each direction reads.
+        packing: Where the words are.
+        projections: The maps to the inputs of the gates.
+        weights: The weights of a step.
+        state: The initial hidden and cell state, `[B, 2, P]` and `[B, 2, C]`; zero if absent.
+
+    Returns:
+        The hidden states `[B, T, 2, P]`, zero at padding, and the state after each direction's last word, in the form
+        of `state`.
+
+    Raises:
+        ValueError: As `run_lstm`.
+    """
+    # [2, N + spare, D]
+    below = gather_words(vectors, packing)
+    if state is None:
+        batch_size, (_, width, gates) = vectors.shape[0], weights.recurrent.shape
+        initial = below.new_zeros(2, batch_size, width), below.new_zeros(2, batch_size, gates // 4)
+    else:
+        hidden, cell = (part.to(below)[packing.sentences].transpose(0, 1) for part in state)
+        initial = hidden, cell
+    if isinstance(packing, Grid):
+        inputs = projections.apply(below)
+        initial = initial[0].to(inputs), initial[1].to(inputs)
+        outputs, final = scan_lstm(inputs, packing.is_word, initial, weights)
+    else:
+        outputs, final = run_lstm(below, projections, packing.batch_sizes, initial, weights)
+    order = packing.sentences.argsort()
+    hidden, cell = (part.transpose(0, 1)[order] for part in final)
+    return scatter_words(outputs, packing, vectors.shape[:2]), (hidden, cell)
+
+
+def run_lstm(
     below: torch.Tensor,
     projections: InputProjections,
-    steps: list[int] | torch.Tensor,
+    batch_sizes: list[int],
     state: tuple[torch.Tensor, torch.Tensor],
     weights: LstmWeights,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+) -> Output:
     """Run both directions of a layer over packed words.
 
-    Where nothing is to be trained the compiled code does all of it, and never holds the inputs of all steps.
-
     Args:
-        below: `[2, N + spare, D]`, what the layer below says of each packed word.
-        projections: The input's share of the gates.
-        steps: As in `recurrence`, and so are the others, the result and the errors.
-        state: See `steps`.
-        weights: See `steps`.
-    """
-    if not isinstance(steps, torch.Tensor):
-        plain = readable(below, projections, state, weights)
-        if plain is not None:
-            return native_reading(below, plain, steps, state, weights[:2], weights[2:])
-    inputs = projections.shares(below)
-    # mixed precision has narrowed them
-    return recurrence(inputs, steps, (state[0].to(inputs), state[1].to(inputs)), weights)
-
-
-def readable(
-    below: torch.Tensor,
-    projections: InputProjections,
-    state: tuple[torch.Tensor, torch.Tensor],
-    weights: LstmWeights,
-) -> tuple[list[torch.Tensor], torch.Tensor] | None:
-    """Return `projections.weights()` if the compiled code can do all of a layer, and the environment wants it."""
-    tensors = below, *state, weights.recurrent, weights.output
-    dtype = torch.bfloat16 if widens(below) else torch.float32
-    if is_trained(*tensors) or torch.is_autocast_enabled(below.device.type) or not fits(*tensors, dtype=dtype):
-        return None
-    plain = projections.weights()
-    if plain is None or is_trained(*plain[0], plain[1]) or not fits(*plain[0], dtype=dtype):
-        return None
-    wanted = (os.environ.get("ELMO_HF_RECURRENCE") or "native") == "native"
-    # last, because it compiles
-    return plain if wanted and not isinstance(load(), NotCompiledError) else None
-
-
-def recurrence(
-    inputs: torch.Tensor,
-    steps: list[int] | torch.Tensor,
-    state: tuple[torch.Tensor, torch.Tensor],
-    weights: LstmWeights,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Run both directions of a layer over packed words, of whose gates the input's share is known.
-
-    On a CPU compiled code does it, where there is a compiler, and on a GPU kernels in Triton, where there is Triton,
-    else torch. `ELMO_HF_RECURRENCE` in the environment forces `native`, which is the compiled code for float32,
-    `triton`, which is the kernels, `graphs`, which is the kernels in CUDA graphs, `packed`, which is torch, or
-    `reference`, the slow, readable path.
-
-    Args:
-        inputs: `[2, N + spare, 4 * C]`, the input's share of the gates i, f, g, o, with the bias.
-        steps: The number of running sentences at each time, or the places of words, as in `Packing`.
-        state: `[2, B, P]` and `[2, B, C]`, the hidden and cell state to start from, longest sentence first.
-        weights: The weights of the step.
+        below: `[2, N + spare, D]`, the output of the layer below.
+        projections: The maps to the inputs of the gates.
+        batch_sizes: The number of running sentences at each time.
+        state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
+        weights: The weights of a step.
 
     Returns:
         The hidden states `[2, N, P]`, and the state after each sentence's last word, in the form of `state`.
 
     Raises:
-        ValueError: If the environment names no recurrence, or the compiled one and it cannot be had.
+        ValueError: If `ELMO_HF_RECURRENCE` names no backend, or one that this machine cannot run.
     """
-    if isinstance(steps, torch.Tensor):
-        return scanned_recurrence(inputs, steps, state, weights)
+    call = LstmCall(below, projections, batch_sizes, state, weights)
+    # without gradients, a backend can compute the gate inputs a few steps at a time
+    if is_inference(call, projections) and (backend := choose_backend(call)) is not None:
+        return backend.forward(call, None)
+    inputs = projections.apply(below)
+    # mixed precision has narrowed them
+    call = LstmCall(inputs, None, batch_sizes, (state[0].to(inputs), state[1].to(inputs)), weights)
+    backend = None if is_transformed() else choose_backend(call)
+    if backend is None:
+        return reference_lstm(call)
+    return differentiable_lstm(backend, call, below, projections)
+
+
+def is_inference(call: LstmCall, projections: InputProjections) -> bool:
+    """Return whether a call needs neither gradients nor mixed precision, which narrows the projections."""
+    parameters = [parameter for module in projections.modules for parameter in module.parameters()]
+    tensors = call.inputs, *call.state, call.weights.recurrent, call.weights.output, *parameters
+    return not is_trained(*tensors) and not torch.is_autocast_enabled(call.inputs.device.type)
+
+
+@functools.cache
+def backends() -> tuple[Backend, ...]:
+    """Return the backends of this installation in the order in which they are asked; torch is the last."""
+    torch_backend, kernels = TorchBackend(), find_kernels()
+    return (*(kernels.make_backends(torch_backend) if kernels else ()), torch_backend)
+
+
+def choose_backend(call: LstmCall) -> Backend | None:
+    """Return the first backend that takes a call; `None` stands for the reference, or if none takes projections.
+
+    Raises:
+        ValueError: If `ELMO_HF_RECURRENCE` names no backend, or one that this machine cannot run.
+    """
     forced = os.environ.get("ELMO_HF_RECURRENCE")
-    name = forced or ("triton" if inputs.is_cuda else "native")
-    if name not in RECURRENCES:
-        raise ValueError(f"ELMO_HF_RECURRENCE is {name!r}; it can be one of {', '.join(sorted(RECURRENCES))}.")
-    if missing := why_missing(name, inputs, state, weights):
-        if forced:
-            raise ValueError(f"ELMO_HF_RECURRENCE is {name!r}, but there is no compiled recurrence: {missing}.")
-        name = "packed"
-    return RECURRENCES[name](inputs, steps, state, weights)
-
-
-def why_missing(
-    name: str, inputs: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
-) -> str | None:
-    """Tell why the code of a recurrence cannot be had; `None` where it can, or where it is not for such numbers."""
-    if name == "native" and inputs.device.type == "cpu" and isinstance(missing := load(), NotCompiledError):
-        return str(missing)
-    if name in ("triton", "graphs") and kernels_fit(inputs, *state, weights.recurrent, weights.output):
-        return kernels_missing(inputs.device, inputs.dtype, (torch_steps, torch_back))
+    if forced and forced not in NAMES:
+        raise ValueError(f"ELMO_HF_RECURRENCE is {forced!r}; it can be one of {', '.join(NAMES)}.")
+    if forced == "reference":
+        return None
+    chosen = [backend for backend in backends() if not forced or backend.name in (forced, "packed")]
+    if forced and (
+        missing := chosen[0].missing(call) if chosen[0].name == forced else "no elmo_hf with its kernels is installed"
+    ):
+        raise ValueError(f"ELMO_HF_RECURRENCE is {forced!r}, but this recurrence cannot be used: {missing}.")
+    for backend in chosen:
+        reason = backend.declines(call) or backend.missing(call)
+        if reason is None:
+            return backend
+        if call.projections is None:
+            logger.info_once(f"elmo_hf does not compute a recurrence by its {backend.name!r} code: {reason}")
     return None
 
 
-def reference_recurrence(
-    inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Run one direction of one sentence after another, word by word; arguments and result as in `recurrence`."""
-    outputs = state[0].new_zeros(2, sum(steps), state[0].shape[2])
-    last_hidden, last_cell = state[0].clone(), state[1].clone()
-    starts = [sum(steps[:time]) for time in range(len(steps))]
+def reference_lstm(call: LstmCall) -> Output:
+    """Run one direction of one sentence after another, word by word; result as in `run_lstm`.
+
+    Torch differentiates it to any order, in `torch.func` too. `call.projections` must be `None`.
+    """
+    inputs, _, batch_sizes, state, weights = call
+    weights = weights.to(inputs.dtype)
+    starts = list(itertools.accumulate(batch_sizes, initial=0))
+    outputs: list[list[Any]] = [[None] * starts[-1] for _ in range(2)]
+    final: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[], []]
     for direction in range(2):
         for sentence in range(state[0].shape[1]):
             hidden, cell = state[0][direction, sentence], state[1][direction, sentence]
-            for start, running in zip(starts, steps, strict=True):
+            for start, running in zip(starts, batch_sizes, strict=False):
                 if sentence >= running:
                     break
                 gates = inputs[direction, start + sentence] + hidden @ weights.recurrent[direction]
@@ -200,288 +309,340 @@ def reference_recurrence(
                 hidden = o.sigmoid() * cell.tanh()
                 if weights.output is not None:
                     hidden = clip(hidden @ weights.output[direction], weights.projection_clip)
-                outputs[direction, start + sentence] = hidden
-            last_hidden[direction, sentence], last_cell[direction, sentence] = hidden, cell
-    return outputs, (last_hidden, last_cell)
+                outputs[direction][start + sentence] = hidden
+            final[direction].append((hidden, cell))
+    if not state[0].shape[1]:
+        return inputs.new_zeros(2, 0, state[0].shape[2]), state
+    hidden, cell = (torch.stack([torch.stack([pair[n] for pair in part]) for part in final]) for n in range(2))
+    if not starts[-1]:
+        return inputs.new_zeros(2, 0, state[0].shape[2]), (hidden, cell)
+    return torch.stack([torch.stack(rows) for rows in outputs]), (hidden, cell)
 
 
-def scanned_recurrence(
-    inputs: torch.Tensor, words: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Come to all places, padding too, and stay as it was at padding; arguments and result as in `recurrence`.
+class TorchBackend:
+    """The recurrence by torch, for every device and dtype: all running sentences in one product a step."""
 
-    The loop is one operation of the exported program, so that it has as many steps as a batch has words.
+    name = "packed"
+
+    def missing(self, call: LstmCall) -> None:
+        """Return `None`: torch is always there."""
+
+    def declines(self, call: LstmCall) -> str | None:
+        """Decline to compute gate inputs step by step, which is no faster by torch."""
+        return None if call.projections is None else "it takes gate inputs only"
+
+    def forward(self, call: LstmCall, buffers: tuple[torch.Tensor, torch.Tensor] | None) -> Output:
+        """Run all steps.
+
+        Args:
+            call: The layer. Its weights have the dtype of its inputs.
+            buffers: `gates` and `cells` of `Saved`, to be filled; `None` if no backward pass follows.
+
+        Returns:
+            The hidden states `[2, N, P]`, and the state after each sentence's last word, as in `call`.
+        """
+        inputs, _, batch_sizes, (hidden, cell), weights = call
+        alive, start = hidden.shape[1], 0
+        padding = (0, 0, 0, max(FEWEST_ROWS_IN_STEP - alive, 0))
+        # [2, rows, P], [2, rows, C]
+        hidden, cell = nn.functional.pad(hidden, padding), nn.functional.pad(cell, padding)
+        outputs, ended = [], []
+        for running in batch_sizes:
+            if running < alive:
+                # the shortest sentences come last and keep their final state
+                ended.append((hidden[:, running:alive], cell[:, running:alive]))
+                alive = running
+            rows = max(running, FEWEST_ROWS_IN_STEP)
+            # [2, rows, 4 * C]
+            gates = torch.baddbmm(inputs[:, start : start + rows], hidden[:, :rows], weights.recurrent)
+            i, f, g, o = gates.chunk(4, dim=2)
+            for gate in (i, f, o):
+                gate.sigmoid_()
+            g.tanh_()
+            # [2, rows, C]
+            cell = clip(f * cell[:, :rows] + i * g, weights.cell_clip)
+            hidden = o * cell.tanh()
+            if weights.output is not None:
+                # [2, rows, P]
+                hidden = clip(torch.bmm(hidden, weights.output), weights.projection_clip)
+            if buffers is not None:
+                for buffer, values in zip(buffers, (gates, cell), strict=True):
+                    buffer[:, start : start + running] = values[:, :running]
+            outputs.append(hidden[:, :running])
+            start += running
+        ended.append((hidden[:, :alive], cell[:, :alive]))
+        hiddens, cells = zip(*reversed(ended), strict=True)
+        packed = torch.cat(outputs, dim=1) if outputs else hidden[:, :0]
+        return packed, (torch.cat(hiddens, dim=1), torch.cat(cells, dim=1))
+
+    def backward(
+        self,
+        saved: Saved,
+        batch_sizes: list[int],
+        weights: LstmWeights,
+        gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> Gradients:
+        """Run all steps backward.
+
+        Only what a step needs from the next one is computed step by step, the factors of the non-linearities for all
+        words at once.
+
+        Args:
+            saved: What the forward pass saved.
+            batch_sizes: As in the call.
+            weights: As in the call.
+            gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
+
+        Returns:
+            The gradients of the gate inputs `[2, N, 4 * C]`, of the projected hidden states before their clip
+            `[2, N, P]`, and of the initial state `[2, B, P]` and `[2, B, C]`.
+        """
+        to_gates, to_cell, to_previous = gate_factors(saved, batch_sizes, weights)
+        inside = None
+        if weights.output is not None and weights.projection_clip is not None:
+            inside = saved.outputs.abs() < weights.projection_clip
+        result = torch.empty_like(to_gates)
+        # what flows back from the next step, or from the final state
+        outputs_gradient, hidden_gradient, cell_gradient = (part.clone() for part in gradients)
+        recurrent = weights.recurrent.transpose(1, 2)
+        output = None if weights.output is None else weights.output.transpose(1, 2)
+        starts = list(itertools.accumulate(batch_sizes, initial=0))
+        for start, running in zip(reversed(starts[:-1]), reversed(batch_sizes), strict=True):
+            words = slice(start, start + running)
+            # [2, n, P]
+            hidden = outputs_gradient[:, words]
+            hidden += hidden_gradient[:, :running]
+            if inside is not None:
+                hidden *= inside[:, words]
+            # [2, n, C]
+            squashed = hidden if output is None else torch.bmm(hidden, output)
+            cell = cell_gradient[:, :running]
+            cell += squashed * to_cell[:, words]
+            torch.mul(to_gates[:, words, :3], cell[:, :, None], out=result[:, words, :3])
+            torch.mul(to_gates[:, words, 3], squashed, out=result[:, words, 3])
+            cell *= to_previous[:, words]
+            # [2, n, P]
+            hidden_gradient[:, :running] = torch.bmm(result[:, words].flatten(2), recurrent)
+        return result.flatten(2), outputs_gradient, hidden_gradient, cell_gradient
+
+
+def gate_factors(
+    saved: Saved, batch_sizes: list[int], weights: LstmWeights
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compute the local derivatives of the gates and cells of all words.
+
+    Args:
+        saved: What the forward pass saved.
+        batch_sizes: As in the call.
+        weights: As in the call.
+
+    Returns:
+        `[2, N, 4, C]`, the factors from the gradient of the cell to those of i, f and g, and from the gradient of
+        `o * tanh(cell)` to that of o; `[2, N, C]`, from the gradient of `o * tanh(cell)` to that of the cell;
+        `[2, N, C]`, from the gradient of the cell to that of the previous cell.
     """
-    # not public yet, and only exports need it
-    from torch._higher_order_ops.scan import scan
-
-    def step(
-        state: tuple[torch.Tensor, torch.Tensor], place: tuple[torch.Tensor, torch.Tensor]
-    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
-        (hidden, cell), (share, is_word) = state, place
-        i, f, g, o = torch.baddbmm(share, hidden, weights.recurrent).chunk(4, dim=2)
-        # [2, B, C]
-        next_cell = clip(f.sigmoid() * cell + i.sigmoid() * g.tanh(), weights.cell_clip)
-        # [2, B, P]
-        next_hidden = o.sigmoid() * next_cell.tanh()
-        if weights.output is not None:
-            next_hidden = clip(torch.bmm(next_hidden, weights.output), weights.projection_clip)
-        ended = torch.where(is_word, next_hidden, hidden), torch.where(is_word, next_cell, cell)
-        return ended, next_hidden * is_word
-
-    length, _, batch_size = words.shape
-    # [T, 2, B, 4 * C]
-    shares = inputs.reshape(2, length, batch_size, inputs.shape[2]).transpose(0, 1)
-    state, outputs = scan(step, state, (shares, words[..., None]))
-    # [T, 2, B, P] -> [2, T * B, P]
-    return outputs.transpose(0, 1).reshape(2, length * batch_size, outputs.shape[3]), state
+    i, f, g, o = saved.gates.chunk(4, dim=2)
+    squashed, before = saved.cells.tanh(), previous(saved.initial_cell, saved.cells, batch_sizes)
+    to_gates = torch.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], dim=2)
+    to_cell, to_previous = o * (1 - squashed * squashed), f
+    if weights.cell_clip is not None:
+        # a clipped cell passes no gradient
+        inside = saved.cells.abs() < weights.cell_clip
+        to_gates[:, :, :3] *= inside[:, :, None]
+        to_previous = f * inside
+    return to_gates, to_cell, to_previous
 
 
-def packed_recurrence(
-    inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Run both directions of all running sentences in one product a step; arguments and result as in `recurrence`."""
-    return differentiable((torch_steps, torch_back), inputs, steps, state, weights)
+def previous(initial: torch.Tensor, later: torch.Tensor, batch_sizes: list[int]) -> torch.Tensor:
+    """Return the state from which each packed word started, `[2, N, width]`.
+
+    Args:
+        initial: `[2, B, width]`, the state before the first words.
+        later: `[2, N, width]`, the states after all words.
+        batch_sizes: The number of running sentences at each time.
+    """
+    starts = itertools.accumulate(batch_sizes, initial=0)
+    earlier = [later[:, start : start + running] for start, running in zip(starts, batch_sizes[1:], strict=False)]
+    return torch.cat([initial[:, : max(batch_sizes[:1], default=0)].to(later), *earlier], dim=1)
 
 
-def native_recurrence(
-    inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Do what `packed_recurrence` does by compiled code, where the numbers are in float32 on a CPU."""
-    if not fits(inputs, *state, weights.recurrent, weights.output):
-        return packed_recurrence(inputs, steps, state, weights)
-    return differentiable((native_steps, native_back), inputs, steps, state, weights)
+def differentiable_lstm(
+    backend: Backend, call: LstmCall, below: torch.Tensor, projections: InputProjections
+) -> Output:
+    """Run a backend so that gradients flow through it.
 
-
-def triton_recurrence(
-    inputs: torch.Tensor, steps: list[int], state: tuple[torch.Tensor, torch.Tensor], weights: LstmWeights
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Do what `packed_recurrence` does by kernels in Triton, where the numbers are on a GPU and up to float32."""
-    if not kernels_fit(inputs, *state, weights.recurrent, weights.output):
-        return packed_recurrence(inputs, steps, state, weights)
-    forward = graph_steps if os.environ.get("ELMO_HF_RECURRENCE") == "graphs" else triton_steps
-    return differentiable((forward, triton_back), inputs, steps, state, weights)
-
-
-def differentiable(
-    ways: tuple[Any, Any],
-    inputs: torch.Tensor,
-    steps: list[int],
-    state: tuple[torch.Tensor, torch.Tensor],
-    weights: LstmWeights,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Run all steps by functions that have the arguments and results of `torch_steps` and `torch_back`."""
-    outputs, hidden, cell = PackedRecurrence.apply(
-        inputs,
-        *state,
+    Args:
+        backend: The backend.
+        call: The layer, with its gate inputs.
+        below: `[2, N + spare, D]`, from which they were computed.
+        projections: By which they were computed.
+    """
+    sources: list[torch.Tensor | None] = []
+    if projections.linear_weights() is not None:
+        parameters = [getattr(module, name) for module in projections.modules for name in ("weight", "bias")]
+        sources = [below, *parameters]
+    weights = call.weights
+    outputs, hidden, cell = LstmFunction.apply(
+        (backend, call.batch_sizes, weights.cell_clip, weights.projection_clip, projections.forget_bias),
+        torch.is_grad_enabled(),
+        call.inputs,
+        *call.state,
         weights.recurrent,
         weights.output,
-        ways,
-        steps,
-        (weights.cell_clip, weights.projection_clip),
-        torch.is_grad_enabled(),
+        *sources,
     )
     return outputs, (hidden, cell)
 
 
-def torch_steps(
-    inputs: torch.Tensor,
-    steps: list[int],
-    state: tuple[torch.Tensor, torch.Tensor],
-    matrices: tuple[torch.Tensor, torch.Tensor | None],
-    clips: tuple[float | None, float | None],
-    keeps: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run all steps of a layer.
+class LstmFunction(torch.autograd.Function):
+    """A layer with the backward pass of a backend.
 
-    Args:
-        inputs: As in `recurrence`, and so are `steps` and `state`.
-        steps: See `inputs`.
-        state: See `inputs`.
-        matrices: The recurrent and the output weights, in the dtype of `inputs`.
-        clips: Of the cell, and of the projection.
-        keeps: Whether to keep what the backward pass needs.
-
-    Returns:
-        The hidden states `[2, N, P]`, the state after each sentence's last word `[2, B, P]` and `[2, B, C]`; and if
-        kept, the gates after their non-linearities `[2, N, 4 * C]` and the cells `[2, N, C]`.
-    """
-    (hidden, cell), (recurrent, output) = state, matrices
-    alive, start = hidden.shape[1], 0
-    width, size = cell.shape[2], sum(steps)
-    # [2, rows, P], [2, rows, C]
-    hidden, cell = (nn.functional.pad(part, (0, 0, 0, max(FEWEST_ROWS_IN_STEP - alive, 0))) for part in (hidden, cell))
-    # [2, N, 4 * C] and [2, N, C], each with the rows that fill up a step
-    room = inputs.shape[1] if keeps else 0
-    gates_kept, cells_kept = inputs.new_empty(2, room, 4 * width), inputs.new_empty(2, room, width)
-    outputs, ended = [], []
-    for running in steps:
-        if running < alive:
-            # the shortest sentences come last, and keep the state they ended with
-            ended.append((hidden[:, running:alive], cell[:, running:alive]))
-            alive = running
-        rows = max(running, FEWEST_ROWS_IN_STEP)
-        # [2, rows, 4 * C]
-        words = slice(start, start + rows)
-        gates = torch.baddbmm(inputs[:, words], hidden[:, :rows], recurrent)
-        i, f, g, o = gates.chunk(4, dim=2)
-        for gate in (i, f, o):
-            gate.sigmoid_()
-        g.tanh_()
-        # [2, rows, C]
-        cell = clip(f * cell[:, :rows] + i * g, clips[0])
-        hidden = o * cell.tanh()
-        if output is not None:
-            # [2, rows, P]
-            hidden = clip(torch.bmm(hidden, output), clips[1])
-        if keeps:
-            gates_kept[:, words], cells_kept[:, words] = gates, cell
-        outputs.append(hidden[:, :running])
-        start += running
-    ended.append((hidden[:, :alive], cell[:, :alive]))
-    hiddens, cells = zip(*reversed(ended), strict=True)
-    packed = torch.cat(outputs, dim=1) if outputs else hidden[:, :0]
-    return packed, torch.cat(hiddens, dim=1), torch.cat(cells, dim=1), gates_kept[:, :size], cells_kept[:, :size]
-
-
-def torch_back(
-    kept: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    steps: list[int],
-    first_cell: torch.Tensor,
-    matrices: tuple[torch.Tensor, torch.Tensor | None],
-    clips: tuple[float | None, float | None],
-    slopes: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Go back through all steps of a layer.
-
-    Args:
-        kept: The gates and cells that `torch_steps` kept, and the hidden states it returned.
-        steps: As in `torch_steps`, and so are `matrices` and `clips`.
-        first_cell: The cells that were started from.
-        matrices: See `steps`.
-        clips: See `steps`.
-        slopes: Of the hidden states, and of the state after each sentence's last word.
-
-    Returns:
-        The slopes of the inputs `[2, N, 4 * C]`, of the hidden states before their clip `[2, N, P]`, and of the state
-        that was started from `[2, B, P]` and `[2, B, C]`.
-    """
-    gates, cells, outputs = kept
-    starts = list(itertools.accumulate(steps, initial=0))
-    i, f, g, o = gates.chunk(4, dim=2)
-    squashed = cells.tanh()
-    # [2, N, 4, C]: from the slope of the cell to those of i, f and g, and from the slope of o * tanh(cell) to o's
-    factors = torch.stack(
-        [g * i * (1 - i), _before(first_cell, cells, steps) * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)],
-        dim=2,
-    )
-    # from the slope of o * tanh(cell) to the cell's, and from the cell's to that of the cell before
-    to_cell, to_before = o * (1 - squashed * squashed), f
-    if clips[0] is not None:
-        # nothing flows back into what was clipped
-        inside = cells.abs() < clips[0]
-        factors[:, :, :3] *= inside[:, :, None]
-        to_before = f * inside
-    inside_outputs = None
-    if matrices[1] is not None and clips[1] is not None:
-        inside_outputs = outputs.abs() < clips[1]
-    result = torch.empty_like(factors)
-    # [2, N, P]; [2, B, P] and [2, B, C]: what flows back from the step after, or from the state at a sentence's end
-    outputs_slope, hidden_slope, cell_slope = (part.clone() for part in slopes)
-    back, narrow = matrices[0].transpose(1, 2), None if matrices[1] is None else matrices[1].transpose(1, 2)
-    for start, running in zip(reversed(starts[:-1]), reversed(steps), strict=True):
-        words = slice(start, start + running)
-        # [2, n, P]
-        hidden = outputs_slope[:, words]
-        hidden += hidden_slope[:, :running]
-        if inside_outputs is not None:
-            hidden *= inside_outputs[:, words]
-        # [2, n, C]
-        middle = hidden if narrow is None else torch.bmm(hidden, narrow)
-        cell = cell_slope[:, :running]
-        cell += middle * to_cell[:, words]
-        torch.mul(factors[:, words, :3], cell[:, :, None], out=result[:, words, :3])
-        torch.mul(factors[:, words, 3], middle, out=result[:, words, 3])
-        cell *= to_before[:, words]
-        # [2, n, P]
-        hidden_slope[:, :running] = torch.bmm(result[:, words].flatten(2), back)
-    return result.flatten(2), outputs_slope, hidden_slope, cell_slope
-
-
-class PackedRecurrence(torch.autograd.Function):
-    """All steps of a layer, with a backward pass by hand.
-
-    Backwards, only what each step needs from the next one is computed step by step. The factors of the non-linearities
-    and the gradients of the weights are computed for all words at once.
+    The backend's gradients are constants to torch. When a graph of the gradients is asked for, the reference computes
+    them instead, from the output of the layer below, so that the gate inputs need not be saved.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
+        options: tuple[Backend, list[int], float | None, float | None, float],
+        grad_enabled: bool,
         inputs: torch.Tensor,
         hidden: torch.Tensor,
         cell: torch.Tensor,
         recurrent: torch.Tensor,
         output: torch.Tensor | None,
-        ways: tuple[Any, Any],
-        steps: list[int],
-        clips: tuple[float | None, float | None],
-        enabled: bool,
+        *sources: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the hidden states `[2, N, P]`, and the state after each sentence's last word."""
-        keeps = enabled and any(ctx.needs_input_grad)
+        backend, batch_sizes, cell_clip, projection_clip, _ = options
+        # the products of mixed precision are those of the inputs
+        weights = LstmWeights(recurrent, output, cell_clip, projection_clip).to(inputs.dtype)
+        call, buffers = LstmCall(inputs, None, batch_sizes, (hidden, cell), weights), None
+        if grad_enabled and any(ctx.needs_input_grad):
+            words = sum(batch_sizes)
+            buffers = inputs.new_empty(2, words, inputs.shape[2]), inputs.new_empty(2, words, cell.shape[2])
         with torch.autocast(inputs.device.type, enabled=False):
-            # the products of mixed precision are those of the inputs
-            matrices = recurrent.to(inputs.dtype), None if output is None else output.to(inputs.dtype)
-            packed, *last, gates, cells = ways[0](inputs, steps, (hidden, cell), matrices, clips, keeps)
-        if keeps:
-            ctx.save_for_backward(gates, cells, packed, hidden, cell, recurrent, output)
-            ctx.back, ctx.steps, ctx.clips, ctx.spare = ways[1], steps, clips, inputs.shape[1] - sum(steps)
-        return packed, *last
+            outputs, final = backend.forward(call, buffers)
+        if buffers is not None:
+            ctx.save_for_backward(*buffers, outputs, hidden, cell, recurrent, output, *sources)
+            ctx.options, ctx.spare = options, inputs.shape[1] - words
+        return outputs, *final
 
     @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, outputs_slope: torch.Tensor, hidden_slope: torch.Tensor, cell_slope: torch.Tensor
-    ) -> tuple[torch.Tensor | None, ...]:
-        """Return the gradients of `inputs`, the state and the weights."""
-        gates, cells, outputs, first_hidden, first_cell, recurrent, output = ctx.saved_tensors
-        matrices = recurrent.to(outputs.dtype), None if output is None else output.to(outputs.dtype)
-        incoming = outputs_slope, hidden_slope.to(outputs.dtype), cell_slope.to(cells.dtype)
-        slopes, outputs_slope, hidden_slope, cell_slope = ctx.back(
-            (gates, cells, outputs), ctx.steps, first_cell.to(cells.dtype), matrices, ctx.clips, incoming
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradients of the gate inputs, the initial state and the weights."""
+        *saved, recurrent, output = ctx.saved_tensors[:7]
+        sources = ctx.saved_tensors[7:]
+        _, _, cell_clip, projection_clip, _ = ctx.options
+        weights = LstmWeights(recurrent, output, cell_clip, projection_clip)
+        # `create_graph=True`
+        found: Sequence[torch.Tensor | None]
+        if torch.is_grad_enabled():
+            found = differentiable_gradients(ctx.options, Saved(*saved), weights, sources, gradients)
+        else:
+            found = backend_gradients(ctx.options, Saved(*saved), weights, ctx.spare, gradients)
+        return None, None, *found, *(None for _ in sources)
+
+
+def backend_gradients(
+    options: tuple[Backend, list[int], float | None, float | None, float],
+    saved: Saved,
+    weights: LstmWeights,
+    spare: int,
+    gradients: tuple[torch.Tensor, ...],
+) -> tuple[torch.Tensor | None, ...]:
+    """Compute the gradients of a layer by its backend, those of the weights for all words at once.
+
+    Args:
+        options: As of `LstmFunction.forward`.
+        saved: What the forward pass saved.
+        weights: As they were given.
+        spare: The number of rows of the gate inputs beyond the words.
+        gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
+
+    Returns:
+        The gradients of the gate inputs, the initial state, and the recurrent and output weights.
+    """
+    backend, batch_sizes = options[:2]
+    dtype, (first_hidden, first_cell) = saved.outputs.dtype, saved[3:]
+    outputs_gradient, hidden_gradient, cell_gradient = gradients
+    incoming = outputs_gradient, hidden_gradient.to(dtype), cell_gradient.to(dtype)
+    saved = saved._replace(initial_cell=first_cell.to(dtype))
+    inputs_gradient, projected_gradient, hidden_gradient, cell_gradient = backend.backward(
+        saved, batch_sizes, weights.to(dtype), incoming
+    )
+    before = previous(first_hidden, saved.outputs, batch_sizes)
+    recurrent_gradient = torch.bmm(before.transpose(1, 2), inputs_gradient).to(weights.recurrent.dtype)
+    output_gradient = None
+    if weights.output is not None:
+        squashed = saved.gates[:, :, 3 * saved.cells.shape[2] :] * saved.cells.tanh()
+        output_gradient = torch.bmm(squashed.transpose(1, 2), projected_gradient).to(weights.output.dtype)
+    return (
+        nn.functional.pad(inputs_gradient, (0, 0, 0, spare)),
+        hidden_gradient.to(first_hidden.dtype),
+        cell_gradient.to(first_cell.dtype),
+        recurrent_gradient,
+        output_gradient,
+    )
+
+
+def differentiable_gradients(
+    options: tuple[Backend, list[int], float | None, float | None, float],
+    saved: Saved,
+    weights: LstmWeights,
+    sources: tuple[torch.Tensor, ...],
+    gradients: tuple[torch.Tensor, ...],
+) -> list[torch.Tensor | None]:
+    """Compute the gradients of a layer so that they can be differentiated again.
+
+    Args:
+        options: As of `LstmFunction.forward`.
+        saved: What the forward pass saved.
+        weights: As they were given.
+        sources: The output of the layer below, and the weight and bias of each direction's projection.
+        gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
+
+    Returns:
+        The gradients of the gate inputs, the initial state, and the recurrent and output weights.
+
+    Raises:
+        RuntimeError: If the gate inputs cannot be computed again.
+    """
+    if not sources:
+        raise RuntimeError(
+            "This layer's input projections are no plain linear maps, so its gradients have no graph: for second "
+            "derivatives set ELMO_HF_RECURRENCE=reference."
         )
-        hidden_before = _before(first_hidden, outputs, ctx.steps)
-        recurrent_slope = torch.bmm(hidden_before.transpose(1, 2), slopes).to(recurrent.dtype)
-        output_slope = None
-        if output is not None:
-            squashed = gates[:, :, 3 * cells.shape[2] :] * cells.tanh()
-            output_slope = torch.bmm(squashed.transpose(1, 2), outputs_slope).to(output.dtype)
-        inputs_slope = nn.functional.pad(slopes, (0, 0, 0, ctx.spare))
-        state_slopes = hidden_slope.to(first_hidden.dtype), cell_slope.to(first_cell.dtype)
-        return inputs_slope, *state_slopes, recurrent_slope, output_slope, None, None, None, None
+    below, *parameters = sources
+    with torch.autocast(below.device.type, enabled=False):
+        products = [nn.functional.linear(below[n], *parameters[2 * n : 2 * n + 2]) for n in range(2)]
+        inputs = InputProjections((), options[4]).add_forget_bias(torch.stack(products))
+        # aliases, so that the gradient does not follow a state back into an earlier call with the same weights
+        hidden, cell, recurrent = (
+            part.view_as(part).to(inputs) for part in (saved.initial_hidden, saved.initial_cell, weights.recurrent)
+        )
+        output = None if weights.output is None else weights.output.view_as(weights.output).to(inputs)
+        weights = weights._replace(recurrent=recurrent, output=output)
+        outputs, final = reference_lstm(LstmCall(inputs, None, options[1], (hidden, cell), weights))
+    arguments = [inputs, hidden, cell, recurrent, output]
+    wanted = [part for part in arguments if part is not None and part.requires_grad]
+    results = [(part, gradient.to(part)) for part, gradient in zip((outputs, *final), gradients, strict=True)]
+    results = [pair for pair in results if pair[0].requires_grad]
+    outputs_with_graph, their_gradients = zip(*results, strict=True)
+    found = iter(
+        torch.autograd.grad(outputs_with_graph, wanted, their_gradients, create_graph=True, allow_unused=True)
+    )
+    return [next(found) if part is not None and part.requires_grad else None for part in arguments]
 
 
-def _before(first: torch.Tensor, later: torch.Tensor, steps: list[int]) -> torch.Tensor:
-    """What each packed word started from, `[2, N, width]`: the state `first`, then what the step before left."""
-    starts = itertools.accumulate(steps, initial=0)
-    earlier = [later[:, start : start + running] for start, running in zip(starts, steps[1:], strict=False)]
-    return torch.cat([first[:, : max(steps[:1], default=0)].to(later), *earlier], dim=1)
-
-
-def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:
-    """Keep values within plus and minus `limit`; `None` leaves them."""
-    if limit is None:
-        return values
-    return values.clamp(-limit, limit)
-
-
-RECURRENCES = {
-    "graphs": triton_recurrence,
-    "native": native_recurrence,
-    "packed": packed_recurrence,
-    "reference": reference_recurrence,
-    "triton": triton_recurrence,
-}
-
-__all__ = ["InputProjections", "LstmWeights", "read_words", "recurrence"]
+__all__ = [
+    "InputProjections",
+    "LstmCall",
+    "LstmWeights",
+    "Saved",
+    "TorchBackend",
+    "backends",
+    "read_sentences",
+    "reference_lstm",
+    "run_lstm",
+]

@@ -22,8 +22,8 @@ from torch import nn
 from transformers.activations import ACT2FN
 
 from .configuration_elmo import ElmoConfig
-from .native_elmo import is_trained, linear
-from .packing_elmo import fill_up, is_exporting
+from .kernels_elmo import is_trained, linear
+from .packing_elmo import fill_up, is_exporting, to_list
 from .word_cache_elmo import WordCache
 
 
@@ -166,7 +166,7 @@ class ElmoTokenEncoder(nn.Module):
         sizes, counts = positions.unique(return_counts=True)
         pieces = [
             self.convolve(table, char_ids[fill_up(words), :size])[: len(words)]
-            for size, group in zip(sizes.tolist(), order.split(counts.tolist()), strict=True)
+            for size, group in zip(to_list(sizes), order.split(to_list(counts)), strict=True)
             for words in group.split(WORDS_PER_CONVOLUTION)
         ] or [self.convolve(table, char_ids)]
         # [D, F], in the order of `char_ids` again

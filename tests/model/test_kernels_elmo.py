@@ -1,57 +1,59 @@
-"""`model.kernels_elmo`: the kernels compile for GPUs, without one; test_triton_elmo.py has their numbers."""
-
-import importlib
-import inspect
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
+"""`model.kernels_elmo`: kernels are used where they are installed, and only on tensors that need no gradients."""
 
 import pytest
+import torch
+from torch import nn
+
+from elmo_hf.kernels import native
+from elmo_hf.model import kernels_elmo
+from elmo_hf.model.kernels_elmo import is_trained, is_transformed, linear
 
 
-@pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    """The kernels as a GPU gets them."""
-    pytest.importorskip("triton")
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    monkeypatch.delitem(sys.modules, "elmo_hf.model.kernels_elmo", raising=False)
-    yield importlib.import_module("elmo_hf.model.kernels_elmo")
-    sys.modules.pop("elmo_hf.model.kernels_elmo", None)
+def test_parameters_are_trained_unless_gradients_are_off() -> None:
+    weight = nn.Parameter(torch.ones(2))
+
+    assert is_trained(torch.ones(2), None, weight)
+    assert not is_trained(torch.ones(2), None)
+    with torch.no_grad():
+        assert not is_trained(weight)
 
 
-@pytest.mark.parametrize("name", ["step_gates", "step_hidden", "back_gates"])
-@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
-def test_compiles_for_a_gpu_and_reads_four_numbers_at_once(name: str, dtype: str, kernels: ModuleType) -> None:
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
+# torch compiles the rules of forward mode by its own deprecated function
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_every_transform_of_torch_counts_as_training() -> None:
+    found = []
 
-    kernel, signature, constants, aligned = getattr(kernels, name), {}, {}, {}
-    for place, parameter in enumerate(inspect.signature(kernel.fn).parameters.values()):
-        kind = parameter.annotation
-        if kind is triton.language.constexpr:
-            constants[parameter.name] = {"keeps": True, "block": 512}[parameter.name]
-            signature[parameter.name] = "constexpr"
-        elif kind is triton.language.tensor:
-            signature[parameter.name] = "*i32" if parameter.name == "starts" else f"*{dtype}"
-        else:
-            signature[parameter.name] = {int: "i32", float: "fp32"}[kind]
-        if kind is triton.language.tensor or parameter.name == "width":
-            # as memory of torch is, and the width of every release
-            aligned[place,] = [["tt.divisibility", 16]]
+    def run(number: torch.Tensor) -> torch.Tensor:
+        found.append((is_transformed(), is_trained(torch.ones(1))))
+        return number.square().sum()
 
-    # a GPU of the Ampere generation
-    made = triton.compile(ASTSource(kernel, signature, constants, aligned), target=GPUTarget("cuda", 80, 32))
+    torch.func.grad(run)(torch.ones(2))
+    torch.func.jvp(run, (torch.ones(2),), (torch.ones(2),))
+    torch.func.vmap(run)(torch.ones(2, 2))
+    with torch.autograd.forward_ad.dual_level():
+        run(torch.ones(2))
 
-    assert made.asm["cubin"]
-    assert {"fp32": "global.v4.b32", "fp16": "global.v2.b32", "bf16": "global.v2.b32"}[dtype] in made.asm["ptx"]
+    assert found == [(True, True)] * 4
+    assert not is_transformed()
 
 
-def test_without_triton_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "triton", None)
-    monkeypatch.delitem(sys.modules, "elmo_hf.model.kernels_elmo", raising=False)
+@pytest.mark.parametrize("bias", [True, False])
+def test_bfloat16_is_multiplied_in_float32_where_that_is_faster(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, rows = nn.Linear(50, 7, bias=bias).bfloat16().requires_grad_(False), torch.randn(3, 50).bfloat16()
+    monkeypatch.setattr(native, "widens", lambda tensor: tensor.dtype == torch.bfloat16)
 
-    with pytest.raises(ImportError, match="Triton is not installed"):
-        importlib.import_module("elmo_hf.model.kernels_elmo")
+    widened = linear(rows, module.weight, module.bias)
+
+    wide = None if module.bias is None else module.bias.double()
+    exact = nn.functional.linear(rows.double(), module.weight.double(), wide)
+    assert torch.equal(widened, exact.bfloat16())
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_what_is_trained_is_multiplied_by_torch(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, rows = nn.Linear(50, 7).bfloat16(), torch.randn(3, 50).bfloat16()
+    if not installed:
+        monkeypatch.setattr(kernels_elmo, "find_kernels", lambda: None)
+        module.requires_grad_(False)
+
+    assert torch.equal(linear(rows, module.weight, module.bias), module(rows))

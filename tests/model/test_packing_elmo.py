@@ -12,6 +12,6 @@ def test_packs_words_wherever_the_padding_is() -> None:
     packing = pack_words(mask)
 
     assert packing.sentences.tolist() == [0, 1, 3, 2]
-    assert packing.steps == [3, 2, 1]
+    assert packing.batch_sizes == [3, 2, 1]
     # position = 4 * sentence + word
     assert packing.words[:, :6].tolist() == [[0, 6, 12, 2, 7, 3], [3, 7, 12, 2, 6, 0]]

@@ -1,26 +1,26 @@
 """`model.recurrence_elmo`: the fast path and the readable one agree in outputs, states and gradients."""
 
-import importlib
+import logging
+import re
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from torch import nn
 
-from elmo_hf.model import native_elmo, recurrence_elmo
-from elmo_hf.model.packing_elmo import all_places, pack_words
+from elmo_hf.kernels import native
+from elmo_hf.model import kernels_elmo, recurrence_elmo
 from elmo_hf.model.recurrence_elmo import (
-    RECURRENCES,
     InputProjections,
+    LstmCall,
     LstmWeights,
-    native_recurrence,
-    packed_recurrence,
-    read_words,
-    recurrence,
-    reference_recurrence,
-    scanned_recurrence,
+    TorchBackend,
+    backends,
+    reference_lstm,
+    run_lstm,
 )
-from support.random_layers import gradients, random_layer, single
+from support.random_layers import gradients, leaves, random_layer, run, run_by, single
 
 
 CASES = [
@@ -35,10 +35,10 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_packed_agrees_with_reference(case: dict) -> None:
-    inputs, steps, state, weights = random_layer(**case)
+    call = random_layer(**case)
 
-    fast, fast_state = packed_recurrence(inputs, steps, state, weights)
-    slow, slow_state = reference_recurrence(inputs, steps, state, weights)
+    fast, fast_state = run_by("packed")(call)
+    slow, slow_state = reference_lstm(call)
 
     torch.testing.assert_close(fast, slow, atol=1e-12, rtol=0)
     torch.testing.assert_close(fast_state, slow_state, atol=1e-12, rtol=0)
@@ -46,11 +46,11 @@ def test_packed_agrees_with_reference(case: dict) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_agree_with_reference(case: dict) -> None:
-    layer = random_layer(**case)
+    call = random_layer(**case)
 
-    torch.testing.assert_close(
-        gradients(packed_recurrence, *layer), gradients(reference_recurrence, *layer), atol=1e-10, rtol=0
-    )
+    fast, slow = gradients(run_by("packed")(call), call), gradients(reference_lstm(call), call)
+
+    torch.testing.assert_close(fast, slow, atol=1e-10, rtol=0)
 
 
 NATIVE_CASES = [
@@ -65,7 +65,7 @@ NATIVE_CASES = [
 
 @pytest.fixture
 def compiled() -> None:
-    missing = native_elmo.load()
+    missing = native.load()
     assert not isinstance(missing, Exception), f"the suite needs a C++ compiler: {missing}"
 
 
@@ -80,10 +80,10 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("compiled", "threads")
 @pytest.mark.parametrize("case", NATIVE_CASES)
 def test_compiled_agrees_with_reference(case: dict) -> None:
-    layer = random_layer(**case)
+    call = random_layer(**case)
 
-    fast, fast_state = native_recurrence(*single(layer))
-    slow, slow_state = reference_recurrence(*layer)
+    fast, fast_state = run_by("native")(single(call))
+    slow, slow_state = reference_lstm(call)
 
     # sums of more terms, of which some cancel
     atol = 2e-6 if case.get("width", 0) < 500 else 2e-5
@@ -94,125 +94,144 @@ def test_compiled_agrees_with_reference(case: dict) -> None:
 @pytest.mark.usefixtures("compiled", "threads")
 @pytest.mark.parametrize("case", NATIVE_CASES[: len(CASES) + 3])
 def test_gradients_of_the_compiled_agree_with_reference(case: dict) -> None:
-    layer = random_layer(**case)
+    call = random_layer(**case)
+    same = single(call)
 
-    fast = gradients(native_recurrence, *single(layer))
+    fast = gradients(run_by("native")(same), same)
 
-    for one, other in zip(fast, gradients(reference_recurrence, *layer), strict=True):
+    for one, other in zip(fast, gradients(reference_lstm(call), call), strict=True):
         torch.testing.assert_close(one.double(), other, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(("width", "cell"), [(21, 33), (32, 64), (64, 64)])
 def test_compiled_gives_the_same_bits_whatever_is_beside(width: int, cell: int) -> None:
-    inputs, steps, state, weights = single(random_layer([6] * 17, width=width, cell=cell, projected=width != cell))
-    whole, ended = native_recurrence(inputs, steps, state, weights)
+    call = single(random_layer([6] * 17, width=width, cell=cell, projected=width != cell))
+    whole, ended = run_by("native")(call)
 
     for sentences in ([3], [0, 5], [2, 3, 4], [0, 1, 2, 3, 4, 16]):
         words = torch.tensor([time * 17 + sentence for time in range(6) for sentence in sentences])
-        part = tuple(one[:, sentences] for one in state)
-        few, few_ended = native_recurrence(inputs[:, words], [len(sentences)] * 6, part, weights)
+        part = tuple(one[:, sentences] for one in call.state)
+        few, few_ended = run_by("native")(
+            call._replace(inputs=call.inputs[:, words], batch_sizes=[len(sentences)] * 6, state=part)
+        )
         assert torch.equal(few, whole[:, words])
         assert all(torch.equal(one, other[:, sentences]) for one, other in zip(few_ended, ended, strict=True))
 
 
 @pytest.mark.usefixtures("compiled")
 def test_compiled_keeps_what_is_no_number() -> None:
-    inputs, steps, state, weights = single(random_layer([3, 3, 2], width=20, cell=30))
-    inputs = inputs.detach()
+    call = single(random_layer([3, 3, 2], width=20, cell=30))
+    inputs = call.inputs.detach()
     inputs[0, 0, 4], inputs[0, 1, 5], inputs[0, 2, 6] = torch.nan, torch.inf, -torch.inf
+    call = call._replace(inputs=inputs)
 
-    fast, _ = native_recurrence(inputs, steps, state, weights)
+    fast, _ = run_by("native")(call)
 
-    torch.testing.assert_close(fast, packed_recurrence(inputs, steps, state, weights)[0], equal_nan=True)
+    torch.testing.assert_close(fast, run_by("packed")(call)[0], equal_nan=True)
+
+
+def without(monkeypatch: pytest.MonkeyPatch, cls: type) -> None:
+    """Make a backend fail if it runs."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError(f"{cls.__name__} runs")
+
+    monkeypatch.setattr(cls, "forward", fail)
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a test change what is installed."""
+    backends.cache_clear()
+    kernels_elmo.find_kernels.cache_clear()
+    yield
+    monkeypatch.undo()
+    backends.cache_clear()
+    kernels_elmo.find_kernels.cache_clear()
 
 
 def test_other_dtypes_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = random_layer([3, 2])
-    monkeypatch.setattr("elmo_hf.model.recurrence_elmo.native_steps", None)
+    call = random_layer([3, 2])
+    without(monkeypatch, native.NativeBackend)
 
-    torch.testing.assert_close(recurrence(*layer), reference_recurrence(*layer))
+    torch.testing.assert_close(run(call), reference_lstm(call))
 
 
-def test_without_compiled_code_torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = single(random_layer([3, 2]))
-    monkeypatch.setattr("elmo_hf.model.recurrence_elmo.load", lambda: native_elmo.NotCompiledError("no compiler"))
+def test_without_compiled_code_torch_computes_and_the_reason_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    call = single(random_layer([3, 2]))
+    monkeypatch.setattr(native, "load", lambda: native.NotCompiledError("no compiler"))
+    monkeypatch.setattr(recurrence_elmo, "logger", logging.getLogger("seen"))
+    caplog.set_level(logging.INFO, "seen")
 
-    torch.testing.assert_close(recurrence(*layer), packed_recurrence(*layer), atol=0, rtol=0)
+    for _ in range(2):
+        torch.testing.assert_close(run(call), run_by("packed")(call), atol=0, rtol=0)
+
+    assert [message for message in caplog.messages if message.endswith("'native' code: no compiler")] == [
+        "elmo_hf does not compute a recurrence by its 'native' code: no compiler"
+    ]
     monkeypatch.setenv("ELMO_HF_RECURRENCE", "native")
-    with pytest.raises(ValueError, match="there is no compiled recurrence: no compiler"):
-        recurrence(*layer)
+    with pytest.raises(ValueError, match="'native', but this recurrence cannot be used: no compiler"):
+        run(call)
+
+
+@pytest.mark.usefixtures("chosen")
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda patch: patch.setitem(sys.modules, "elmo_hf.kernels", None), "elmo_hf is not installed"),
+        (lambda patch: patch.setattr("elmo_hf.kernels.INTERFACE", 999), "kernels of interface 999, .* needs 1"),
+        (lambda patch: patch.delattr("elmo_hf.kernels.INTERFACE"), "kernels of interface None, .* needs 1"),
+    ],
+)
+def test_without_kernels_of_its_interface_torch_computes(
+    spoil: Callable, message: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    call = single(random_layer([3, 2]))
+    spoil(monkeypatch)
+    monkeypatch.setattr(kernels_elmo, "logger", logging.getLogger("seen"))
+    caplog.set_level(logging.INFO, "seen")
+
+    for _ in range(2):
+        torch.testing.assert_close(run(call), run_by("packed")(call), atol=0, rtol=0)
+
+    assert [backend.name for backend in backends()] == ["packed"]
+    assert len(caplog.messages) == 1
+    assert re.search(message, caplog.messages[0])
+    monkeypatch.setenv("ELMO_HF_RECURRENCE", "native")
+    with pytest.raises(ValueError, match=r"'native', but .*: no elmo_hf with its kernels is installed"):
+        run(call)
 
 
 def test_gradcheck() -> None:
-    inputs, steps, state, weights = random_layer([3, 1, 2], width=2, cell=3, clip=None)
+    call = random_layer([3, 1, 2], width=2, cell=3, clip=None)
 
-    def run(*leaves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        gates, hidden, cell, recurrent, output = leaves
-        outputs, ended = packed_recurrence(gates, steps, (hidden, cell), LstmWeights(recurrent, output, None, None))
+    def computed(*given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        gates, hidden, cell, recurrent, output = given
+        weights = LstmWeights(recurrent, output, None, None)
+        outputs, ended = run_by("packed")(LstmCall(gates, None, call.batch_sizes, (hidden, cell), weights))
         return outputs, *ended
 
-    assert torch.autograd.gradcheck(run, (inputs, *state, weights.recurrent, weights.output))
+    assert torch.autograd.gradcheck(computed, leaves(call))
 
 
 def test_the_environment_chooses_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = random_layer([3, 2])
+    call = random_layer([3, 2])
     monkeypatch.setenv("ELMO_HF_RECURRENCE", "reference")
-    monkeypatch.delitem(RECURRENCES, "packed")
+    without(monkeypatch, TorchBackend)
 
-    outputs, _ = recurrence(*arguments)
+    outputs, _ = run(call)
 
-    torch.testing.assert_close(outputs, reference_recurrence(*arguments)[0])
+    torch.testing.assert_close(outputs, reference_lstm(call)[0])
 
 
 def test_an_unknown_recurrence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_HF_RECURRENCE", "fast")
 
-    with pytest.raises(ValueError, match="'fast'; it can be one of graphs, native, packed, reference, triton"):
-        recurrence(*random_layer([3, 2]))
-
-
-@pytest.mark.parametrize("clip", [0.4, None])
-@pytest.mark.parametrize("projected", [True, False])
-def test_the_loop_of_an_export_agrees_with_the_reference(
-    clip: float | None, projected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def plain_scan(step: object, state: object, places: tuple) -> tuple:
-        outputs = []
-        for place in zip(*places, strict=True):
-            state, output = step(state, place)
-            outputs.append(output)
-        return state, torch.stack(outputs)
-
-    # the package holds a function under the name of this module
-    monkeypatch.setattr(importlib.import_module("torch._higher_order_ops.scan"), "scan", plain_scan)
-    # holes, nothing, and padding at either side
-    mask = torch.tensor([[1, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]]).bool()
-    width, cell = (3, 5) if projected else (5, 5)
-
-    def random(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, dtype=torch.float64)
-
-    weights = LstmWeights(random(2, width, 4 * cell), random(2, cell, width) if projected else None, clip, clip)
-    state = random(2, 4, width), random(2, 4, cell)
-    inputs = random(2, mask.numel(), 4 * cell)
-    every, packed = all_places(mask), pack_words(mask)
-
-    outputs, ended = scanned_recurrence(
-        inputs.gather(1, every.words[..., None].expand(inputs.shape)), every.steps, state, weights
-    )
-
-    few = packed.words[..., None].expand(2, -1, 4 * cell)
-    sorted_state = tuple(part[:, packed.sentences] for part in state)
-    wanted, wanted_ended = reference_recurrence(inputs.gather(1, few), packed.steps, sorted_state, weights)
-    ways = torch.arange(2)[:, None]
-    places = torch.zeros(mask.numel(), 2, width, dtype=torch.float64)
-    torch.testing.assert_close(
-        places.index_put((every.words, ways), outputs),
-        places.index_put((packed.words[:, : wanted.shape[1]], ways), wanted),
-    )
-    torch.testing.assert_close(tuple(part[:, packed.sentences] for part in ended), wanted_ended)
-    assert outputs.isfinite().all()
+    with pytest.raises(ValueError, match="'fast'; it can be one of native, packed, reference, triton"):
+        run(random_layer([3, 2]))
 
 
 READING_CASES = [
@@ -230,26 +249,25 @@ READING_CASES = [
 
 
 def random_reading(case: dict, dtype: torch.dtype, below_width: int = 0) -> tuple:
-    """Arguments of `read_words` in a dtype."""
-    inputs, steps, state, weights = random_layer(**case)
+    """Arguments of `run_lstm` in a dtype."""
+    inputs, _, batch_sizes, state, weights = random_layer(**case)
     width, gates = weights.recurrent.shape[1:]
     below_width = below_width or width
     projections = nn.ModuleList(nn.Linear(below_width, gates) for _ in range(2)).to(dtype)
     matrices = (None if matrix is None else matrix.detach().to(dtype) for matrix in weights[:2])
     below = torch.randn(2, inputs.shape[1], below_width).to(dtype)
     state = tuple(part.detach().to(dtype) for part in state)
-    return below, InputProjections(projections, 1.0), steps, state, LstmWeights(*matrices, *weights[2:])
+    return below, InputProjections(projections, 1.0), batch_sizes, state, LstmWeights(*matrices, *weights[2:])
 
 
 def reading_reference(
-    below: torch.Tensor, projections: InputProjections, steps: list[int], state: tuple, weights: tuple
+    below: torch.Tensor, projections: InputProjections, batch_sizes: list[int], state: tuple, weights: tuple
 ) -> tuple:
     """The readable path in float64."""
     wide = [None if matrix is None else matrix.double() for matrix in weights[:2]]
-    inputs = InputProjections(nn.ModuleList(projections.modules).double(), 1.0).shares(below.double())
-    return reference_recurrence(
-        inputs, steps, tuple(part.double() for part in state), LstmWeights(*wide, *weights[2:])
-    )
+    inputs = InputProjections(nn.ModuleList(projections.modules).double(), 1.0).apply(below.double())
+    state = tuple(part.double() for part in state)
+    return reference_lstm(LstmCall(inputs, None, batch_sizes, state, LstmWeights(*wide, *weights[2:])))
 
 
 @torch.no_grad()
@@ -258,10 +276,11 @@ def reading_reference(
 @pytest.mark.parametrize("case", READING_CASES)
 def test_reading_agrees_with_the_reference(case: dict, below_width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = random_reading(case, torch.float32, below_width)
-    monkeypatch.setattr(recurrence_elmo, "recurrence", None)
+    monkeypatch.setattr(InputProjections, "apply", None)
 
-    outputs, state = read_words(*arguments)
+    outputs, state = run_lstm(*arguments)
 
+    monkeypatch.undo()
     wanted, wanted_state = reading_reference(*arguments)
     torch.testing.assert_close(outputs.double(), wanted, atol=2e-5, rtol=1e-5)
     torch.testing.assert_close(tuple(part.double() for part in state), wanted_state, atol=2e-5, rtol=1e-5)
@@ -271,15 +290,16 @@ def test_reading_agrees_with_the_reference(case: dict, below_width: int, monkeyp
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("case", READING_CASES)
 def test_bfloat16_is_widened(case: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    below, projections, steps, state, weights = random_reading(case, torch.bfloat16)
+    below, projections, batch_sizes, state, weights = random_reading(case, torch.bfloat16)
     # on any processor
-    monkeypatch.setattr(recurrence_elmo, "widens", lambda tensor: tensor.dtype == torch.bfloat16)
-    monkeypatch.setattr(recurrence_elmo, "recurrence", None)
+    monkeypatch.setattr(native, "widens", lambda tensor: tensor.dtype == torch.bfloat16)
+    monkeypatch.setattr(InputProjections, "apply", None)
 
-    outputs, ended = read_words(below, projections, steps, state, weights)
+    outputs, ended = run_lstm(below, projections, batch_sizes, state, weights)
 
     assert {part.dtype for part in (outputs, *ended)} == {torch.bfloat16}
-    wanted, wanted_state = reading_reference(below, projections, steps, state, weights)
+    monkeypatch.undo()
+    wanted, wanted_state = reading_reference(below, projections, batch_sizes, state, weights)
     # what is returned is rounded, and nothing before
     torch.testing.assert_close(outputs, wanted.bfloat16(), atol=1e-5, rtol=2**-7)
     torch.testing.assert_close(ended, tuple(part.bfloat16() for part in wanted_state), atol=1e-5, rtol=2**-7)
@@ -290,13 +310,13 @@ def test_bfloat16_is_widened(case: dict, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(("width", "cell"), [(21, 33), (32, 64)])
 def test_the_bits_of_reading_do_not_depend_on_what_is_beside(width: int, cell: int) -> None:
     case = {"lengths": [60] * 17, "width": width, "cell": cell}
-    below, projections, steps, state, weights = random_reading(case, torch.float32)
-    whole, ended = read_words(below, projections, steps, state, weights)
+    below, projections, batch_sizes, state, weights = random_reading(case, torch.float32)
+    whole, ended = run_lstm(below, projections, batch_sizes, state, weights)
 
     for sentences in ([3], [0, 5], [2, 3, 4], [0, 1, 2, 3, 4, 16]):
         words = torch.tensor([time * 17 + sentence for time in range(60) for sentence in sentences])
         part = tuple(one[:, sentences] for one in state)
-        few, few_ended = read_words(below[:, words], projections, [len(sentences)] * 60, part, weights)
+        few, few_ended = run_lstm(below[:, words], projections, [len(sentences)] * 60, part, weights)
         assert torch.equal(few, whole[:, words])
         assert all(torch.equal(one, other[:, sentences]) for one, other in zip(few_ended, ended, strict=True))
 
@@ -328,42 +348,43 @@ def of_another_class(module: nn.Linear) -> nn.Module:
 @torch.no_grad()
 @pytest.mark.parametrize("change", [hooked, patched, of_another_class])
 def test_modules_that_do_more_than_multiply_are_called(change: Callable) -> None:
-    below, projections, steps, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
+    below, projections, batch_sizes, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
     modules = [change(projections.modules[0]), projections.modules[1]]
 
-    outputs, _ = read_words(below, InputProjections(modules, 1.0), steps, state, weights)
+    outputs, _ = run_lstm(below, InputProjections(modules, 1.0), batch_sizes, state, weights)
 
     inputs = torch.stack(
         [2 * nn.functional.linear(below[0], modules[0].weight, modules[0].bias), modules[1](below[1])]
     )
     inputs[:, :, 5:10] += 1
-    torch.testing.assert_close(outputs, reference_recurrence(inputs, steps, state, weights)[0])
+    wanted, _ = reference_lstm(LstmCall(inputs, None, batch_sizes, state, weights))
+    torch.testing.assert_close(outputs, wanted)
 
 
 def test_what_is_trained_gets_its_gradients() -> None:
-    below, projections, steps, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
+    below, projections, batch_sizes, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
 
-    read_words(below, projections, steps, state, weights)[0].sum().backward()
+    run_lstm(below, projections, batch_sizes, state, weights)[0].sum().backward()
 
     assert all(module.weight.grad is not None for module in projections.modules)
 
 
 def test_what_is_frozen_is_read_where_something_else_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    below, projections, steps, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
+    below, projections, batch_sizes, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
     projections.modules.requires_grad_(False)
-    monkeypatch.setattr(recurrence_elmo, "recurrence", None)
+    monkeypatch.setattr(InputProjections, "apply", None)
 
-    assert not read_words(below, projections, steps, state, weights)[0].requires_grad
+    assert not run_lstm(below, projections, batch_sizes, state, weights)[0].requires_grad
 
 
 @torch.no_grad()
 def test_mixed_precision_is_that_of_torch() -> None:
-    below, projections, steps, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
+    below, projections, batch_sizes, state, weights = random_reading({"lengths": [3, 2, 2]}, torch.float32)
 
     with torch.autocast("cpu", torch.bfloat16):
-        outputs, ended = read_words(below, projections, steps, state, weights)
+        outputs, ended = run_lstm(below, projections, batch_sizes, state, weights)
 
     assert {part.dtype for part in (outputs, *ended)} == {torch.bfloat16}
     torch.testing.assert_close(
-        outputs.float(), read_words(below, projections, steps, state, weights)[0], atol=2e-2, rtol=0
+        outputs.float(), run_lstm(below, projections, batch_sizes, state, weights)[0], atol=2e-2, rtol=0
     )

@@ -1,14 +1,28 @@
 """Layers of random numbers for the recurrences, and their gradients."""
 
+from collections.abc import Callable
+
 import torch
+from torch import nn
 
 from elmo_hf.model.packing_elmo import pack_words
-from elmo_hf.model.recurrence_elmo import LstmWeights
+from elmo_hf.model.recurrence_elmo import (
+    InputProjections,
+    LstmCall,
+    LstmWeights,
+    backends,
+    differentiable_lstm,
+    run_lstm,
+)
+
+
+# the gate inputs are given as they are
+IDENTITY = InputProjections([nn.Identity(), nn.Identity()])
 
 
 def random_layer(
     lengths: list[int], *, width: int = 3, cell: int = 5, projected: bool = True, clip: float | None = 0.4
-) -> tuple[torch.Tensor, list[int], tuple[torch.Tensor, torch.Tensor], LstmWeights]:
+) -> LstmCall:
     """Asymmetric inputs in float64, large enough that the clips fire."""
     generator = torch.Generator().manual_seed(len(lengths))
     width = width if projected else cell
@@ -23,26 +37,41 @@ def random_layer(
     output = tensor(2, cell, width, scale=min(1, (5 / cell) ** 0.5)) if projected else None
     weights = LstmWeights(recurrent, output, clip, clip)
     state = (tensor(2, len(lengths), width), tensor(2, len(lengths), cell))
-    return tensor(2, packing.words.shape[1], 4 * cell), packing.steps, state, weights
+    return LstmCall(tensor(2, packing.words.shape[1], 4 * cell), None, packing.batch_sizes, state, weights)
 
 
-def gradients(run: object, inputs: torch.Tensor, steps: list[int], state: tuple, weights: LstmWeights) -> tuple:
-    """Of a sum over all that the recurrence returns."""
-    return slopes(run(inputs, steps, state, weights), inputs, steps, state, weights)
+def run(call: LstmCall) -> tuple:
+    """Run a layer as the models do, by the backend that the environment chooses."""
+    return run_lstm(call.inputs, IDENTITY, call.batch_sizes, call.state, call.weights)
 
 
-def slopes(result: tuple, inputs: torch.Tensor, _steps: list[int], state: tuple, weights: LstmWeights) -> tuple:
+def run_by(name: str) -> Callable[[LstmCall], tuple]:
+    """Return a function that runs a layer by the backend of that name."""
+    backend = next(backend for backend in backends() if backend.name == name)
+    return lambda call: differentiable_lstm(backend, call, call.inputs, IDENTITY)
+
+
+def leaves(call: LstmCall) -> list[torch.Tensor]:
+    """The tensors of a layer that get gradients."""
+    return [part for part in (call.inputs, *call.state, *call.weights[:2]) if part is not None]
+
+
+def gradients(result: tuple, call: LstmCall) -> tuple:
     """Of a sum over all that a recurrence returned."""
     outputs, (hidden, cell) = result
     # unequal shares, so that swapped halves cannot cancel
     share = torch.linspace(1, 2, outputs.numel(), dtype=outputs.dtype).reshape(outputs.shape)
     loss = (outputs * share).sum() + (3 * hidden).sum() + (5 * cell).sum()
-    return torch.autograd.grad(loss, [inputs, *state, *(weight for weight in weights[:2] if weight is not None)])
+    return torch.autograd.grad(loss, leaves(call))
 
 
-def single(layer: tuple) -> tuple:
+def converted(call: LstmCall, dtype: torch.dtype) -> LstmCall:
+    """The same numbers in another dtype, as leaves of their own."""
+    inputs, hidden, cell, *matrices = (part.detach().to(dtype).requires_grad_() for part in leaves(call))
+    weights = LstmWeights(*(*matrices, None)[:2], *call.weights[2:])
+    return call._replace(inputs=inputs, state=(hidden, cell), weights=weights)
+
+
+def single(call: LstmCall) -> LstmCall:
     """The same numbers in float32."""
-    inputs, steps, state, weights = layer
-    matrices = [None if matrix is None else matrix.detach().float().requires_grad_() for matrix in weights[:2]]
-    leaves = [part.detach().float().requires_grad_() for part in (inputs, *state)]
-    return leaves[0], steps, (leaves[1], leaves[2]), LstmWeights(*matrices, *weights[2:])
+    return converted(call, torch.float32)

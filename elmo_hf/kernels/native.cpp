@@ -1,27 +1,13 @@
-// Copyright 2026 The elmo_hf authors. All rights reserved.
+// The LSTMs of a layer and their backward pass, computed in float32 on a CPU. native.py compiles and calls this file.
 //
-// Licensed under the Apache License, Version 2.0 (the "License");
-// you may not use this file except in compliance with the License.
-// You may obtain a copy of the License at
+// A step multiplies a few rows by a large matrix, which general libraries pack anew each time, and then applies
+// non-linearities, each of which would read and write all gates again. This file packs the matrices once per layer,
+// and computes the cell while its gates are in the cache. In inference it also computes the gate inputs, a few steps at
+// a time, so that they never fill the memory. Directions and sentences do not wait for each other: each thread runs
+// its share of them from the first step to the last.
 //
-//     http://www.apache.org/licenses/LICENSE-2.0
-//
-// Unless required by applicable law or agreed to in writing, software
-// distributed under the License is distributed on an "AS IS" BASIS,
-// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-// See the License for the specific language governing permissions and
-// limitations under the License.
-
-// The LSTMs of a layer, and the way back, computed in float32 on a CPU. native_elmo.py compiles and calls it.
-//
-// A step is a product of few rows and a large matrix, for which general libraries rearrange the matrix each time, and
-// then non-linearities, each of which would read and write all gates again. Here the matrices are rearranged once a
-// layer, and the cell is computed while its gates are in the cache. Where nothing is to be trained, the input's share
-// of the gates is computed here too, for some steps at a time, so that it never fills the memory. Directions, and
-// sentences, do not wait for each other: each thread runs its share of them from the first step to the last.
-//
-// Each number is added up in the same order, however many sentences and threads there are. Weights may be in bfloat16:
-// they are widened when they are rearranged or read.
+// Every sum is in the same order, however many sentences and threads there are. Weights may be in bfloat16; they are
+// widened when they are packed or read.
 
 #include <algorithm>
 #include <atomic>
@@ -33,6 +19,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <vector>
 #ifdef __linux__
 #include <sys/mman.h>
@@ -40,7 +27,7 @@
 
 namespace {
 
-// numbers in a register, and rows of a product that are computed at a time: as many sums as there are registers for
+// numbers in a register, and rows of a product computed at a time: as many sums as there are registers for
 #if defined(__AVX512F__)
 constexpr int LANES = 16, ROWS = 12;
 #elif defined(__AVX__)
@@ -48,31 +35,39 @@ constexpr int LANES = 8, ROWS = 6;
 #else
 constexpr int LANES = 4, ROWS = 6;
 #endif
-// columns of a rearranged matrix that lie together
+// adjacent columns of a packed matrix
 constexpr int PANEL = 2 * LANES;
-// terms that are added up in registers before they are added to the rest
+// terms summed in registers before they are added to memory
 constexpr int64_t DEPTH = 512;
-// sentences for which the matrices are read as they are
+// up to so many sentences in a group, the matrices are read without packing
 constexpr int64_t FEW = 2;
-// words for which the input's share of the gates is computed at a time
+// words whose gate inputs are computed at a time
 constexpr int64_t CHUNK = 256;
 
 typedef float Vector __attribute__((vector_size(LANES * 4)));
 typedef float Unaligned __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
-typedef uint16_t Half;
-typedef Half Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+typedef uint16_t BFloat16;
+typedef BFloat16 BFloat16s __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 inline Vector load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
 inline void store(float* to, Vector values) { *reinterpret_cast<Unaligned*>(to) = values; }
 
+// the first `count` numbers of a vector; the others are read as zero and not written
+inline Vector load_some(const float* from, int64_t count) {
+    Vector values{};
+    std::memcpy(&values, from, count * sizeof(float));
+    return values;
+}
+inline void store_some(float* to, Vector values, int64_t count) { std::memcpy(to, &values, count * sizeof(float)); }
+
 // bfloat16 is the upper half of float32
-inline Vector load(const Half* from) {
-    const Halves halves = *reinterpret_cast<const Halves*>(from);
-    return reinterpret_cast<Vector>(__builtin_convertvector(halves, Integers) << 16);
+inline Vector load(const BFloat16* from) {
+    const BFloat16s values = *reinterpret_cast<const BFloat16s*>(from);
+    return reinterpret_cast<Vector>(__builtin_convertvector(values, Integers) << 16);
 }
 inline float widened(float value) { return value; }
-inline float widened(Half value) {
+inline float widened(BFloat16 value) {
     const uint32_t bits = uint32_t(value) << 16;
     float result;
     std::memcpy(&result, &bits, sizeof result);
@@ -83,14 +78,14 @@ int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
 
 // ---- products
 
-// R rows of `a`, `[R, depth]`, times a panel `[depth, PANEL]`, to or added to `c`.
+// Multiplies R rows of `a`, `[R, depth]`, by a panel `[depth, PANEL]`, and writes the result to `c` or adds it.
 template <int R, bool AHEAD>
 void tile(const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c, int64_t c_stride, bool add) {
     Vector sums[R][2];
 #pragma GCC unroll 16
     for (int r = 0; r < R; r++) sums[r][0] = sums[r][1] = Vector{};
     for (int64_t k = 0; k < depth; k++, panel += PANEL) {
-        // the next panel comes from memory while this one is used
+        // fetch the next panel from memory while this one is used
         if (AHEAD) __builtin_prefetch(panel + depth * PANEL, 0, 2);
         const Vector left = load(panel), right = load(panel + LANES);
 #pragma GCC unroll 16
@@ -115,7 +110,7 @@ void tile_of(int rows, const float* a, int64_t a_stride, const float* panel, int
     if constexpr (R > 1) tile_of<R - 1, AHEAD>(rows, a, a_stride, panel, depth, c, c_stride, add);
 }
 
-// `[rows, depth]` times a panel, in tiles of nearly the same height.
+// Multiplies `[rows, depth]` by a panel, in tiles of nearly the same height.
 void panel_product(int64_t rows, const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c,
                    int64_t c_stride, bool add) {
     const int64_t count = (rows + ROWS - 1) / ROWS;
@@ -127,10 +122,10 @@ void panel_product(int64_t rows, const float* a, int64_t a_stride, const float* 
     }
 }
 
-// Rearranges `[depth, width]`, rows `stride` apart, in panels `panel_stride` apart.
+// Packs `[depth, width]`, whose rows are `stride` apart, in panels `panel_stride` apart.
 template <class Weight>
 void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, float* to, int64_t panel_stride) {
-    // as many rows at a time as streams that a core follows
+    // as many rows at a time as a core prefetches streams
     for (int64_t first = 0; first < depth; first += 8)
         for (int64_t column = 0; column < width; column += PANEL) {
             const int64_t count = std::min<int64_t>(PANEL, width - column);
@@ -143,7 +138,7 @@ void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, floa
         }
 }
 
-// Makes a panel of the transpose of `[count, depth]`, rows `stride` apart.
+// Packs the transpose of `[count, depth]`, whose rows are `stride` apart, as one panel.
 template <class Weight>
 void pack_rows(const Weight* from, int64_t count, int64_t depth, int64_t stride, float* panel) {
     if (count < PANEL) std::fill_n(panel, PANEL * depth, 0.f);
@@ -154,10 +149,10 @@ void pack_rows(const Weight* from, int64_t count, int64_t depth, int64_t stride,
     }
 }
 
-// R rows times a matrix `[depth, width]` as it is: one pass over it, in the order of the memory.
+// Multiplies R rows by an unpacked matrix `[depth, width]` in one pass over its memory.
 template <int R, class Weight>
 void plain_product(const float* a, int64_t a_stride, const Weight* weight, int64_t depth, int64_t width, float* sums) {
-    // sums of as many columns as stay in the first cache
+    // as many columns as have their sums in the first-level cache
     constexpr int64_t STRIP = 2048;
     std::fill_n(sums, R * width, 0.f);
     for (int64_t strip = 0; strip < width; strip += STRIP) {
@@ -186,17 +181,17 @@ void plain_product(const float* a, int64_t a_stride, const Weight* weight, int64
 
 // ---- non-linearities
 
-// exp(x) - 1, right to the last digits also where it is small: x is n ln 2 and a rest, which goes into the series.
+// Computes exp(x) - 1 accurately for small x too: x = n ln 2 + rest, and the series takes the rest.
 inline Vector exp_minus_one(Vector x) {
     const Vector most = Vector{} + 88.f;
     x = x > most ? most : x;
     x = x < -most ? -most : x;
-    // adding 1.5 * 2^23 rounds; the last bits are n then
+    // adding 1.5 * 2^23 rounds to an integer, which the last bits then hold
     const Vector rounder = Vector{} + 12582912.f;
     Vector n = x * 1.44269504f + rounder;
     const Integers bits = reinterpret_cast<Integers>(n);
     n -= rounder;
-    // ln 2 in two parts, of which the first times n is exact
+    // ln 2 in two parts; the product of n and the first is exact
     const Vector rest = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     Vector series = Vector{} + 1.f / 5040;
     series = series * rest + 1.f / 720;
@@ -224,14 +219,15 @@ inline Vector clip(Vector x, float limit) {
 
 // ---- memory
 
-// Memory that is used again: what the system hands out anew for each layer, it first clears, page by page.
+// Memory that is reused from layer to layer: the system clears new memory page by page. Memory that was not needed
+// for KEPT_JOBS jobs is freed.
 class Scratch {
 public:
     explicit Scratch(int64_t count) {
         {
             std::lock_guard<std::mutex> guard(lock);
             if (count && !spare.empty()) {
-                // the smallest that is large enough, else the largest: or all would grow to the size of the matrices
+                // the smallest that is large enough, else the largest; otherwise all would grow to the largest size
                 auto best = spare.begin();
                 for (auto each = best; each != spare.end(); each++) {
                     const bool fits = each->count >= count, smaller = each->count < best->count;
@@ -245,7 +241,7 @@ public:
         std::free(memory.data);
         constexpr size_t PAGE = size_t(1) << 21;
         const size_t bytes = (count * sizeof(float) + PAGE - 1) / PAGE * PAGE;
-        memory = {static_cast<float*>(std::aligned_alloc(PAGE, bytes)), count};
+        memory = {static_cast<float*>(std::aligned_alloc(PAGE, bytes)), count, 0};
         if (!memory.data) throw std::bad_alloc();
 #ifdef __linux__
         madvise(memory.data, bytes, MADV_HUGEPAGE);
@@ -254,24 +250,38 @@ public:
     ~Scratch() {
         if (!memory.data) return;
         std::lock_guard<std::mutex> guard(lock);
+        memory.last_job = jobs;
         spare.push_back(memory);
     }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     float* data() { return memory.data; }
 
+    // Counts a job, and frees the memory that the last ones did not need.
+    static void finish_job() {
+        std::lock_guard<std::mutex> guard(lock);
+        jobs++;
+        const auto unused = std::partition(spare.begin(), spare.end(),
+                                           [](const Memory& each) { return jobs - each.last_job <= KEPT_JOBS; });
+        std::for_each(unused, spare.end(), [](const Memory& each) { std::free(each.data); });
+        spare.erase(unused, spare.end());
+    }
+
 private:
+    static constexpr int64_t KEPT_JOBS = 64;
     struct Memory {
         float* data = nullptr;
-        int64_t count = 0;
+        int64_t count = 0, last_job = 0;
     } memory;
     static std::mutex lock;
     static std::vector<Memory> spare;
+    static int64_t jobs;
 };
 std::mutex Scratch::lock;
 std::vector<Scratch::Memory> Scratch::spare;
+int64_t Scratch::jobs = 0;
 
-// Does `count` pieces of work in threads, this one among them.
+// Calls `work(n)` for `count` numbers in several threads, one of them the caller's.
 template <class Work>
 void share(int64_t count, int64_t threads, Work work) {
     std::atomic<bool> failed{false};
@@ -286,7 +296,7 @@ void share(int64_t count, int64_t threads, Work work) {
     for (int64_t n = 1; n < std::min(threads, count); n++) try {
             others.emplace_back(part, n);
         } catch (const std::system_error&) {
-            // the system gives no more threads
+            // the system refuses another thread
             part(n);
         }
     part(0);
@@ -296,51 +306,51 @@ void share(int64_t count, int64_t threads, Work work) {
 
 }  // namespace
 
-// What to compute; the fields are those of `Job` in native_elmo.py. The leading 2 is the direction.
+// The arguments; the fields are those of `Job` in native.py. The leading 2 is the direction.
 struct Job {
-    const float* inputs;     // [2, rows, 4 * C], the input's share of the gates i, f, g, o of each packed word, or null:
-    const float* below;      // then [2, rows, D], what the layer below says of each packed word,
-    const void* forward;     // [4 * C, D], the input weights of both directions,
+    const float* inputs;      // [2, rows, 4 * C], the inputs of the gates i, f, g, o of each packed word, or null, then:
+    const float* below;       // [2, rows, D], the output of the layer below for each packed word,
+    const void* forward;      // [4 * C, D], the input weights of both directions,
     const void* backward;
-    const float* bias;       // and [2, 4 * C]
-    const void* recurrent;   // [2, P, 4 * C]
-    const void* output;      // [2, C, P], or null if P is C
-    float* hidden;           // [2, sentences, P], longest first: the state to start from, then the one they end with
-    float* cell;             // [2, sentences, C]
-    float* outputs;          // [2, words, P]
-    float* gates;            // [2, words, 4 * C], as the backward pass needs them, or null
-    float* cells;            // [2, words, C], or null
-    // Back: `cell` is the state that was started from, `outputs`, `gates` and `cells` are what came of it.
-    float* outputs_slope;    // [2, words, P]: the slopes of the outputs, then those of the projections' results
-    float* hidden_slope;     // [2, sentences, P]: of the state they end with, then of that they started from
-    float* cell_slope;       // [2, sentences, C]
-    float* slopes;           // [2, words, 4 * C]: of the inputs
-    const int64_t* steps;    // [length], how many sentences are running
+    const float* bias;        // [2, 4 * C]
+    const void* recurrent;    // [2, P, 4 * C]
+    const void* output;       // [2, C, P], or null if P is C
+    float* hidden;            // [2, sentences, P], longest first: the initial state, overwritten by the final one
+    float* cell;              // [2, sentences, C], likewise
+    float* outputs;           // [2, words, P]
+    float* gates;             // [2, words, 4 * C], saved for the backward pass, or null
+    float* cells;             // [2, words, C], likewise
+    // The backward pass reads the initial `cell`, and `outputs`, `gates` and `cells` of the forward pass.
+    float* outputs_gradient;  // [2, words, P], overwritten by the gradients of the projections before their clip
+    float* hidden_gradient;   // [2, sentences, P], of the final state, overwritten by that of the initial one
+    float* cell_gradient;     // [2, sentences, C], likewise
+    float* gradients;         // [2, words, 4 * C], of the gate inputs
+    const int64_t* batch_sizes;  // [length], the number of running sentences at each time
     int64_t length, sentences, words, rows, input_width, width, cell_width, threads;
     float cell_clip, projection_clip;
 };
 
 namespace {
 
-// Which sentences belong together: every `groups`-th, so that the lengths in each group are alike.
+// Divides sentences into groups: every `groups`-th one, so that the lengths in each group are alike.
 struct Division {
     const Job& job;
     const int64_t P = job.width, C = job.cell_width;
     const int64_t groups = std::max<int64_t>(1, std::min((job.threads + 1) / 2, job.sentences));
 
     int64_t count_of(int64_t group, int64_t all) const { return (all - group + groups - 1) / groups; }
-    // where the r-th sentence of a group, and its word of a step that begins at `start`, are among all
-    int64_t sentence(int64_t way, int64_t group, int64_t r) const { return way * job.sentences + group + r * groups; }
-    int64_t word(int64_t way, int64_t group, int64_t start, int64_t r) const {
-        return way * job.words + start + group + r * groups;
+    // the index of the r-th sentence of a group, and of its word in a step that begins at `start`
+    int64_t sentence(int64_t direction, int64_t group, int64_t r) const { return direction * job.sentences + group + r * groups; }
+    int64_t word(int64_t direction, int64_t group, int64_t start, int64_t r) const {
+        return direction * job.words + start + group + r * groups;
     }
 };
 
-// The steps, with weights in float32 or bfloat16.
+// The forward pass, with weights in float32 or bfloat16.
 template <class Weight>
-class Recurrence : Division {
+class Forward : Division {
 public:
-    explicit Recurrence(const Job& job) : Division{job} {}
+    explicit Forward(const Job& job) : Division{job} {}
 
     void run() {
         if (packs) share(2 * 4, job.threads, [&](int64_t n) { pack_part(n % 2, n / 2); });
@@ -355,72 +365,72 @@ private:
     const bool packs = job.sentences > FEW * groups;
     Scratch packed{packs ? 2 * (recurrent_size + output_size) : 0};
 
-    float* packed_recurrent(int64_t way) { return packed.data() + way * (recurrent_size + output_size); }
-    float* packed_output(int64_t way) { return packed_recurrent(way) + recurrent_size; }
+    float* packed_recurrent(int64_t direction) { return packed.data() + direction * (recurrent_size + output_size); }
+    float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
 
-    // Packs one gate of a direction, and a quarter of its output weights. The panels of a block of cells lie together.
-    void pack_part(int64_t way, int64_t gate) {
+    // Packs one gate of a direction, and a quarter of its output weights. The panels of a block of cells are adjacent.
+    void pack_part(int64_t direction, int64_t gate) {
         const int64_t size = PANEL * P;
-        pack(recurrent + (way * P * 4 + gate) * C, P, C, 4 * C, packed_recurrent(way) + gate * size, 4 * size);
+        pack(recurrent + (direction * P * 4 + gate) * C, P, C, 4 * C, packed_recurrent(direction) + gate * size, 4 * size);
         const int64_t first = gate * C / 4, end = (gate + 1) * C / 4;
         if (output)
-            pack(output + (way * C + first) * P, end - first, P, P, packed_output(way) + first * PANEL, PANEL * C);
+            pack(output + (direction * C + first) * P, end - first, P, P, packed_output(direction) + first * PANEL, PANEL * C);
     }
 
-    // The sentences of a group in one direction, and where they are. Rows are a little apart from a power of two.
+    // The state of a group's sentences in one direction. Strides are no powers of two, which would share cache lines.
     struct Group {
-        int64_t way, number, running;
-        int64_t start;  // of the step's words, of all groups
+        int64_t direction, number, running;
+        int64_t start;  // of the words of the step, of all groups
         int64_t hidden_stride, cell_stride;
         std::vector<float> hidden, cell, squashed, sums;
         float* chunk;  // [blocks, most, 4, PANEL], the gates of some steps
         int64_t most, filled, used;
 
-        // of a block of cells in this step, [running, 4, PANEL]
+        // the gates of a block of cells in this step, [running, 4, PANEL]
         float* gates(int64_t block) { return chunk + (block * most + used) * 4 * PANEL; }
     };
 
-    void run_group(int64_t way, int64_t number) {
+    void run_group(int64_t direction, int64_t number) {
         const int64_t rows = count_of(number, job.sentences), most = std::max(rows, std::min(CHUNK, job.words));
         const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL;
         Scratch chunk(blocks * most * 4 * PANEL);
-        Group group{way, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
+        Group group{direction, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
                     std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
                     std::vector<float>(packs ? 0 : rows * std::max(4 * C, P)), chunk.data(), most, 0, 0};
         for (int64_t r = 0; r < rows; r++) {
-            std::copy_n(job.hidden + sentence(way, number, r) * P, P, &group.hidden[r * hidden_stride]);
-            std::copy_n(job.cell + sentence(way, number, r) * C, C, &group.cell[r * cell_stride]);
+            std::copy_n(job.hidden + sentence(direction, number, r) * P, P, &group.hidden[r * hidden_stride]);
+            std::copy_n(job.cell + sentence(direction, number, r) * C, C, &group.cell[r * cell_stride]);
         }
-        for (int64_t time = 0; time < job.length; group.start += job.steps[time++]) {
-            group.running = count_of(number, job.steps[time]);
+        for (int64_t time = 0; time < job.length; group.start += job.batch_sizes[time++]) {
+            group.running = count_of(number, job.batch_sizes[time]);
             if (!group.running) break;
             if (group.used == group.filled) fill(group, time);
             step(group);
             group.used += group.running;
         }
         for (int64_t r = 0; r < rows; r++) {
-            std::copy_n(&group.hidden[r * hidden_stride], P, job.hidden + sentence(way, number, r) * P);
-            std::copy_n(&group.cell[r * cell_stride], C, job.cell + sentence(way, number, r) * C);
+            std::copy_n(&group.hidden[r * hidden_stride], P, job.hidden + sentence(direction, number, r) * P);
+            std::copy_n(&group.cell[r * cell_stride], C, job.cell + sentence(direction, number, r) * C);
         }
     }
 
-    int64_t place(const Group& group, int64_t r) const { return word(group.way, group.number, group.start, r); }
+    int64_t place(const Group& group, int64_t r) const { return word(group.direction, group.number, group.start, r); }
 
-    // Starts the gates of the steps from `time` on, as many as there is room for, with the input's share.
+    // Sets the gates of as many steps from `time` on as the chunk holds to their inputs.
     void fill(Group& group, int64_t time) {
-        // of the inputs there are more rows than words
-        const int64_t spare = group.way * (job.rows - job.words);
+        // the inputs have more rows than words
+        const int64_t spare = group.direction * (job.rows - job.words);
         std::vector<int64_t> rows;
-        for (int64_t start = group.start; time < job.length; start += job.steps[time++]) {
-            const int64_t running = count_of(group.number, job.steps[time]);
+        for (int64_t start = group.start; time < job.length; start += job.batch_sizes[time++]) {
+            const int64_t running = count_of(group.number, job.batch_sizes[time]);
             if (!running || int64_t(rows.size()) + running > group.most) break;
-            for (int64_t r = 0; r < running; r++) rows.push_back(word(group.way, group.number, start, r) + spare);
+            for (int64_t r = 0; r < running; r++) rows.push_back(word(group.direction, group.number, start, r) + spare);
         }
         group.filled = rows.size();
         group.used = 0;
         for (int64_t block = 0; block < blocks; block++)
             for (int64_t r = 0; r < group.filled; r++) {
-                const float* from = job.inputs ? job.inputs + rows[r] * 4 * C : job.bias + group.way * 4 * C;
+                const float* from = job.inputs ? job.inputs + rows[r] * 4 * C : job.bias + group.direction * 4 * C;
                 set_gates(from, block, group.gates(block) + r * 4 * PANEL);
             }
         if (!job.inputs) add_products(group, rows);
@@ -442,7 +452,7 @@ private:
 
     // Adds the products of rows of `below` and the input weights to the gates.
     void add_products(Group& group, const std::vector<int64_t>& rows) {
-        const auto weights = static_cast<const Weight*>(group.way ? job.backward : job.forward);
+        const auto weights = static_cast<const Weight*>(group.direction ? job.backward : job.forward);
         const int64_t stride = D + PANEL, depth = std::min(D, DEPTH);
         std::vector<float> below(group.filled * stride), panels(4 * depth * PANEL);
         for (int64_t r = 0; r < group.filled; r++) std::copy_n(job.below + rows[r] * D, D, &below[r * stride]);
@@ -451,7 +461,7 @@ private:
                 const int64_t size = std::min(DEPTH, D - k), count = std::min<int64_t>(PANEL, C - block * PANEL);
                 for (int64_t gate = 0; gate < 4; gate++)
                     pack_rows(weights + (gate * C + block * PANEL) * D + k, count, size, D, &panels[gate * size * PANEL]);
-                // a few rows at a time, which stay in the first cache for all gates
+                // a few rows at a time, which stay in the first-level cache for all gates
                 for (int64_t row = 0; row < group.filled; row += ROWS)
                     for (int64_t gate = 0; gate < 4; gate++)
                         panel_product(std::min<int64_t>(ROWS, group.filled - row), &below[row * stride + k], stride,
@@ -463,7 +473,7 @@ private:
     void step(Group& group) {
         const int64_t running = group.running;
         if (!packs) {
-            const Weight* weight = recurrent + group.way * P * 4 * C;
+            const Weight* weight = recurrent + group.direction * P * 4 * C;
             product(group, group.hidden, group.hidden_stride, weight, P, 4 * C, [&](int64_t r, const float* sums) {
                 for (int64_t gate = 0; gate < 4; gate++)
                     for (int64_t block = 0; block < blocks; block++)
@@ -477,7 +487,7 @@ private:
                 for (int64_t gate = 0; gate < 4; gate++)
                     for (int64_t k = 0; k < P; k += DEPTH)
                         panel_product(running, &group.hidden[k], group.hidden_stride,
-                                      packed_recurrent(group.way) + ((4 * block + gate) * P + k) * PANEL,
+                                      packed_recurrent(group.direction) + ((4 * block + gate) * P + k) * PANEL,
                                       std::min(DEPTH, P - k), gates + gate * PANEL, 4 * PANEL, true);
             for (int64_t r = 0; r < running; r++) update_cells(group, block, r, gates + r * 4 * PANEL);
         }
@@ -488,7 +498,7 @@ private:
         for (int64_t n = 0; n < count; n++) to[n] += sums[n];
     }
 
-    // The rows of a few sentences times a matrix as it is; `take` gets the sums of each, several times if they are deep.
+    // Multiplies the rows of a few sentences by an unpacked matrix; `take` receives the partial sums of each row.
     template <class Take>
     void product(Group& group, const std::vector<float>& a, int64_t stride, const Weight* weight, int64_t depth,
                  int64_t width, Take take) {
@@ -525,7 +535,7 @@ private:
         std::copy_n(cell, count, job.cells + row * C + block * PANEL);
     }
 
-    // From the squashed cells to the hidden state.
+    // Computes the hidden states from the squashed cells.
     void project(Group& group) {
         const int64_t running = group.running;
         if (!output) {
@@ -534,11 +544,11 @@ private:
             for (int64_t column = 0; column < P; column += PANEL)
                 for (int64_t k = 0; k < C; k += DEPTH)
                     panel_product(running, &group.squashed[k], group.cell_stride,
-                                  packed_output(group.way) + column * C + k * PANEL, std::min(DEPTH, C - k),
+                                  packed_output(group.direction) + column * C + k * PANEL, std::min(DEPTH, C - k),
                                   &group.hidden[column], group.hidden_stride, k > 0);
         } else {
             std::fill(group.hidden.begin(), group.hidden.begin() + running * group.hidden_stride, 0.f);
-            product(group, group.squashed, group.cell_stride, output + group.way * C * P, C, P,
+            product(group, group.squashed, group.cell_stride, output + group.direction * C * P, C, P,
                     [&](int64_t r, const float* sums) { add(sums, P, &group.hidden[r * group.hidden_stride]); });
         }
         for (int64_t r = 0; r < running; r++) {
@@ -550,11 +560,11 @@ private:
     }
 };
 
-// The way back: what each step needs from the one after it. The gradients of the weights are products of all words,
-// which are left to torch.
-class Back : Division {
+// The backward pass: what each step needs from the next one. Torch computes the gradients of the weights, which are
+// products over all words.
+class Backward : Division {
 public:
-    explicit Back(const Job& job) : Division{job} {}
+    explicit Backward(const Job& job) : Division{job} {}
 
     void run() {
         share(2 * 4, job.threads, [&](int64_t n) { pack_part(n % 2, n / 2); });
@@ -567,65 +577,65 @@ private:
     const int64_t recurrent_size = padded(P) * 4 * C, output_size = output ? padded(C) * P : 0;
     Scratch packed{2 * (recurrent_size + output_size)};
 
-    float* packed_recurrent(int64_t way) { return packed.data() + way * (recurrent_size + output_size); }
-    float* packed_output(int64_t way) { return packed_recurrent(way) + recurrent_size; }
+    float* packed_recurrent(int64_t direction) { return packed.data() + direction * (recurrent_size + output_size); }
+    float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
 
     // Packs a quarter of the panels of both matrices of a direction, transposed.
-    void pack_part(int64_t way, int64_t quarter) {
+    void pack_part(int64_t direction, int64_t quarter) {
         const auto pack_quarter = [&](const float* weight, int64_t depth, int64_t width, float* to) {
             const int64_t panels = padded(width) / PANEL;
             for (int64_t panel = panels * quarter / 4; panel < panels * (quarter + 1) / 4; panel++)
                 pack_rows(weight + panel * PANEL * depth, std::min<int64_t>(PANEL, width - panel * PANEL), depth, depth,
                           to + panel * PANEL * depth);
         };
-        pack_quarter(recurrent + way * P * 4 * C, 4 * C, P, packed_recurrent(way));
-        if (output) pack_quarter(output + way * C * P, P, C, packed_output(way));
+        pack_quarter(recurrent + direction * P * 4 * C, 4 * C, P, packed_recurrent(direction));
+        if (output) pack_quarter(output + direction * C * P, P, C, packed_output(direction));
     }
 
-    void run_group(int64_t way, int64_t group) {
+    void run_group(int64_t direction, int64_t group) {
         const int64_t rows = count_of(group, job.sentences);
-        const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL, slope_stride = 4 * C + PANEL;
+        const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL, gradient_stride = 4 * C + PANEL;
         std::vector<float> hidden(rows * hidden_stride), cell(rows * cell_stride), middle(rows * cell_stride);
-        Scratch slopes(rows * slope_stride);
+        Scratch gradients(rows * gradient_stride);
         for (int64_t r = 0; r < rows; r++) {
-            std::copy_n(job.hidden_slope + sentence(way, group, r) * P, P, &hidden[r * hidden_stride]);
-            std::copy_n(job.cell_slope + sentence(way, group, r) * C, C, &cell[r * cell_stride]);
+            std::copy_n(job.hidden_gradient + sentence(direction, group, r) * P, P, &hidden[r * hidden_stride]);
+            std::copy_n(job.cell_gradient + sentence(direction, group, r) * C, C, &cell[r * cell_stride]);
         }
         int64_t start = job.words;
         for (int64_t time = job.length - 1; time >= 0; time--) {
-            start -= job.steps[time];
-            const int64_t running = count_of(group, job.steps[time]);
+            start -= job.batch_sizes[time];
+            const int64_t running = count_of(group, job.batch_sizes[time]);
             for (int64_t r = 0; r < running; r++)
-                take_slopes(word(way, group, start, r), &hidden[r * hidden_stride]);
-            product(running, hidden.data(), hidden_stride, output ? packed_output(way) : nullptr, P, C,
+                add_gradients(word(direction, group, start, r), &hidden[r * hidden_stride]);
+            product(running, hidden.data(), hidden_stride, output ? packed_output(direction) : nullptr, P, C,
                     middle.data(), cell_stride);
             for (int64_t r = 0; r < running; r++) {
-                // the word before has the same place in its step
-                const float* before = time ? job.cells + word(way, group, start - job.steps[time - 1], r) * C
-                                           : job.cell + sentence(way, group, r) * C;
-                cell_slopes(word(way, group, start, r), before, &middle[r * cell_stride], &cell[r * cell_stride],
-                            slopes.data() + r * slope_stride);
+                // the previous word has the same index in its step
+                const float* before = time ? job.cells + word(direction, group, start - job.batch_sizes[time - 1], r) * C
+                                           : job.cell + sentence(direction, group, r) * C;
+                cell_gradients(word(direction, group, start, r), before, &middle[r * cell_stride], &cell[r * cell_stride],
+                            gradients.data() + r * gradient_stride);
             }
-            product(running, slopes.data(), slope_stride, packed_recurrent(way), 4 * C, P, hidden.data(),
+            product(running, gradients.data(), gradient_stride, packed_recurrent(direction), 4 * C, P, hidden.data(),
                     hidden_stride);
         }
         for (int64_t r = 0; r < rows; r++) {
-            std::copy_n(&hidden[r * hidden_stride], P, job.hidden_slope + sentence(way, group, r) * P);
-            std::copy_n(&cell[r * cell_stride], C, job.cell_slope + sentence(way, group, r) * C);
+            std::copy_n(&hidden[r * hidden_stride], P, job.hidden_gradient + sentence(direction, group, r) * P);
+            std::copy_n(&cell[r * cell_stride], C, job.cell_gradient + sentence(direction, group, r) * C);
         }
     }
 
-    // The slopes of a hidden state: from the step after, and from what reads the output. None where it was clipped.
-    void take_slopes(int64_t word, float* hidden) {
-        float* slope = job.outputs_slope + word * P;
+    // Adds the gradients of a hidden state from the next step and from the output; a clipped one passes none.
+    void add_gradients(int64_t word, float* hidden) {
+        float* gradient = job.outputs_gradient + word * P;
         const float* result = job.outputs + word * P;
         for (int64_t n = 0; n < P; n++) {
-            const float sum = hidden[n] + slope[n];
-            hidden[n] = slope[n] = !output || std::fabs(result[n]) < job.projection_clip ? sum : 0.f;
+            const float sum = hidden[n] + gradient[n];
+            hidden[n] = gradient[n] = !output || std::fabs(result[n]) < job.projection_clip ? sum : 0.f;
         }
     }
 
-    // `[rows, depth]` times a packed matrix; without one, a copy.
+    // Multiplies `[rows, depth]` by a packed matrix, or copies it if there is none.
     void product(int64_t rows, const float* a, int64_t a_stride, const float* panels, int64_t depth, int64_t width,
                  float* c, int64_t c_stride) {
         if (!panels)
@@ -637,58 +647,54 @@ private:
                                   std::min(DEPTH, depth - k), c + column, c_stride, k > 0);
     }
 
-    // From the slopes of the squashed cell, `middle`, and of the cell to those of the gates and of the cell before.
-    void cell_slopes(int64_t word, const float* before, const float* middle, float* cell, float* slopes) {
+    // Computes the gradients of the gates and of the previous cell from those of the squashed cell, `middle`, and the cell.
+    void cell_gradients(int64_t word, const float* before, const float* middle, float* cell, float* gradients) {
         const float* gates = job.gates + word * 4 * C;
         const float* cells = job.cells + word * C;
-        int64_t n = 0;
-        for (; n + LANES <= C; n += LANES) {
-            const Vector i = load(gates + n), f = load(gates + C + n), g = load(gates + 2 * C + n);
-            const Vector o = load(gates + 3 * C + n), now = load(cells + n), m = load(middle + n);
+        // `count` is a constant where a whole vector is read, so that no copy is left of its loads and stores
+        const auto compute = [&](int64_t n, auto count) {
+            const auto read = [&](const float* from) { return load_some(from + n, count); };
+            const auto write = [&](float* to, Vector values) { store_some(to + n, values, count); };
+            const Vector i = read(gates), f = read(gates + C), g = read(gates + 2 * C), o = read(gates + 3 * C);
+            const Vector now = read(cells), m = read(middle);
             const Vector squashed = hyperbolic_tangent(now), limit = Vector{} + job.cell_clip;
-            const Vector sum = load(cell + n) + m * o * (1.f - squashed * squashed);
-            // nothing flows back into what was clipped
-            const Vector slope = (now < limit) & (now > -limit) ? sum : Vector{};
-            store(slopes + n, slope * g * i * (1.f - i));
-            store(slopes + C + n, slope * load(before + n) * f * (1.f - f));
-            store(slopes + 2 * C + n, slope * i * (1.f - g * g));
-            store(slopes + 3 * C + n, m * squashed * o * (1.f - o));
-            store(cell + n, slope * f);
-        }
-        for (; n < C; n++) {
-            const float i = gates[n], f = gates[C + n], g = gates[2 * C + n], o = gates[3 * C + n], m = middle[n];
-            const float squashed = std::tanh(cells[n]);
-            const float sum = cell[n] + m * o * (1.f - squashed * squashed);
-            const float slope = std::fabs(cells[n]) < job.cell_clip ? sum : 0.f;
-            slopes[n] = slope * g * i * (1.f - i);
-            slopes[C + n] = slope * before[n] * f * (1.f - f);
-            slopes[2 * C + n] = slope * i * (1.f - g * g);
-            slopes[3 * C + n] = m * squashed * o * (1.f - o);
-            cell[n] = slope * f;
-        }
-        std::copy_n(slopes, 4 * C, job.slopes + word * 4 * C);
+            const Vector sum = read(cell) + m * o * (1.f - squashed * squashed);
+            // a clipped cell passes no gradient
+            const Vector gradient = (now < limit) & (now > -limit) ? sum : Vector{};
+            write(gradients, gradient * g * i * (1.f - i));
+            write(gradients + C, gradient * read(before) * f * (1.f - f));
+            write(gradients + 2 * C, gradient * i * (1.f - g * g));
+            write(gradients + 3 * C, m * squashed * o * (1.f - o));
+            write(cell, gradient * f);
+        };
+        int64_t n = 0;
+        for (; n + LANES <= C; n += LANES) compute(n, std::integral_constant<int64_t, LANES>());
+        if (n < C) compute(n, C - n);
+        std::copy_n(gradients, 4 * C, job.gradients + word * 4 * C);
     }
 };
 
 template <class Work>
 bool run(const Job& job) {
+    bool done = true;
     try {
         Work(job).run();
-        return true;
     } catch (const std::bad_alloc&) {
-        return false;
+        done = false;
     }
+    Scratch::finish_job();
+    return done;
 }
 
 }  // namespace
 
-// Each runs a job; false if there is no memory for it. Weights are in float32; "halves" are bfloat16.
-extern "C" bool elmo_recurrence(const Job* job) { return run<Recurrence<float>>(*job); }
-extern "C" bool elmo_recurrence_of_halves(const Job* job) { return run<Recurrence<Half>>(*job); }
-extern "C" bool elmo_back(const Job* job) { return run<Back>(*job); }
+// Each runs a job and returns false if there is no memory for it. Weights are in float32 unless the name says bfloat16.
+extern "C" bool elmo_forward(const Job* job) { return run<Forward<float>>(*job); }
+extern "C" bool elmo_forward_bfloat16(const Job* job) { return run<Forward<BFloat16>>(*job); }
+extern "C" bool elmo_backward(const Job* job) { return run<Backward>(*job); }
 
-// Whether this processor multiplies bfloat16 itself.
-extern "C" bool elmo_multiplies_halves() {
+// Returns whether this processor has instructions for products of bfloat16.
+extern "C" bool elmo_has_bfloat16_products() {
 #if defined(__AVX512BF16__) || defined(__AMX_BF16__) || defined(__ARM_FEATURE_BF16)
     return true;
 #else

@@ -1,0 +1,123 @@
+"""What the Hub files pass to a backend, and what they expect of it.
+
+The Hub files have tuples of their own with these fields, so a backend reads the fields and never checks the class.
+
+Shape notation: `B` sentences, `N` words of the batch without padding, `D` width of the layer below, `P` width of one
+direction's output, `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its first word, 1
+from its last.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+
+class LstmWeights(NamedTuple):
+    """The weights of a step and its clips.
+
+    Attributes:
+        recurrent: `[2, P, 4 * C]`.
+        output: The projection, `[2, C, P]`; `None` if there is none.
+        cell_clip: The limit of the cell; `None` if it is not clipped.
+        projection_clip: The limit of the projected hidden state; `None` if it is not clipped.
+    """
+
+    recurrent: torch.Tensor
+    output: torch.Tensor | None
+    cell_clip: float | None
+    projection_clip: float | None
+
+
+class LstmCall(NamedTuple):
+    """One layer to run over packed words, as torch's `PackedSequence` orders them.
+
+    Attributes:
+        inputs: `[2, N + spare, 4 * C]`, the inputs of the gates i, f, g, o with the bias; with `projections`,
+            `[2, N + spare, D]`, the output of the layer below.
+        projections: `None`, or what makes gate inputs of `inputs`. `linear_weights()` returns the `[4 * C, D]` of both
+            directions, or `None` if its modules do more than a linear map; `linear_bias()` returns `[2, 4 * C]` in
+            float32.
+        batch_sizes: The number of running sentences at each time.
+        state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
+        weights: The weights of a step.
+    """
+
+    inputs: torch.Tensor
+    projections: Any
+    batch_sizes: list[int]
+    state: tuple[torch.Tensor, torch.Tensor]
+    weights: LstmWeights
+
+
+class Saved(NamedTuple):
+    """What the backward pass reads.
+
+    Attributes:
+        gates: `[2, N, 4 * C]`, after their non-linearities.
+        cells: `[2, N, C]`.
+        outputs: `[2, N, P]`, the hidden states.
+        initial_hidden: `[2, B, P]`.
+        initial_cell: `[2, B, C]`.
+    """
+
+    gates: torch.Tensor
+    cells: torch.Tensor
+    outputs: torch.Tensor
+    initial_hidden: torch.Tensor
+    initial_cell: torch.Tensor
+
+
+# the hidden states `[2, N, P]`, and the state after each sentence's last word
+Output = tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]
+# of the gate inputs `[2, N, 4 * C]`, the projected hidden states before their clip `[2, N, P]`, and the initial state
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+class Backend(Protocol):
+    """One implementation of the recurrence.
+
+    Attributes:
+        name: The value of `ELMO_HF_RECURRENCE` that chooses it.
+    """
+
+    name: str
+
+    def missing(self, call: LstmCall) -> str | None:
+        """Return why this machine cannot run the backend on the call's device and dtype; `None` if it can."""
+
+    def declines(self, call: LstmCall) -> str | None:
+        """Return why the backend does not take a call; `None` if it does. Nothing is compiled for this."""
+
+    def forward(self, call: LstmCall, buffers: tuple[torch.Tensor, torch.Tensor] | None) -> Output:
+        """Run all steps.
+
+        Args:
+            call: The layer. Its weights have the dtype of its inputs.
+            buffers: `gates` and `cells` of `Saved`, to be filled; `None` if no backward pass follows.
+
+        Returns:
+            The hidden states `[2, N, P]`, and the state after each sentence's last word, as in `call`.
+        """
+
+    def backward(
+        self,
+        saved: Saved,
+        batch_sizes: list[int],
+        weights: LstmWeights,
+        gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> Gradients:
+        """Run all steps backward.
+
+        Args:
+            saved: What the forward pass saved.
+            batch_sizes: As in the call.
+            weights: As in the call.
+            gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
+
+        Returns:
+            The gradients of the gate inputs `[2, N, 4 * C]`, of the projected hidden states before their clip
+            `[2, N, P]`, and of the initial state `[2, B, P]` and `[2, B, C]`.
+        """
+
+
+__all__ = ["Backend", "Gradients", "LstmCall", "LstmWeights", "Output", "Saved"]
