@@ -1,43 +1,41 @@
-"""Original options -> `ElmoConfig`. An option that would be ignored silently is an error or a line in the log."""
+"""Translate the options of an original into an `ElmoConfig`.
+
+Every option is used, or reported: an error names a wrong one, and the log lists those that nothing here reads.
+"""
 
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
-from .readers.base import ConversionError, OriginalCheckpoint, SelectionError, printable
-from .readers.many_langs import MARKS
-from .readers.tensorflow_checkpoint import SOFTMAX, has_softmax
+from .readers.base import ConversionError, OriginalCheckpoint, SelectionError, Sizes, printable
+from .readers.options import as_json
 from .readers.vocabulary import SPECIAL_WORDS
 
 
 logger = logging.getLogger(__name__)
 
-#: AllenNLP's fixed width of a word, and that of every release; for options that do not say.
+#: The number of characters to which AllenNLP and all releases pad a word; for options that do not state it.
 MAX_CHARACTERS = 50
 
-#: Of cells and of outputs; for an archive without options.
+#: The clip of cells and of projections in all releases; for originals without options.
 RELEASED_CLIP = 3.0
 
-#: Ids that the tokenizer gives to bytes and markers, 1 to 261: as many rows a character table needs.
+#: The tokenizer gives bytes and markers the ids 1 to 261, so a character table needs as many rows.
 MIN_CHARACTER_ROWS = 261
 
-#: Upper limits that no release comes near; more is a damaged file or an attack on memory.
+#: No release comes near these limits; a larger number is damage, or an attack on memory.
 MAX_WIDTH = 1 << 16
 MAX_DEPTH = 64
 MAX_SAMPLES = 1 << 28
 
-#: What those of `SPECIAL_WORDS` are called there.
-MANY_LANGS_WORDS = ("<bos>", "<eos>", "<oov>")
-
-#: Keys by section. Those of the training program say nothing of the model and are kept in the provenance alone.
-MODEL_KEYS = {
+#: The options of bilm-tf by section. Those of the training program do not describe the model: only the provenance
+#: keeps them.
+BILM_KEYS = {
     "lstm": {"dim", "projection_dim", "n_layers", "cell_clip", "proj_clip", "use_skip_connections"},
     "char_cnn": {"activation", "embedding", "filters", "max_characters_per_token", "n_characters", "n_highway"},
     "char_cnn.embedding": {"dim"},
@@ -45,7 +43,7 @@ MODEL_KEYS = {
         "bidirectional",
         "char_cnn",
         "lstm",
-        # of the training program
+        # The training program's.
         "all_clip_norm_val",
         "batch_size",
         "dropout",
@@ -60,8 +58,7 @@ MODEL_KEYS = {
     },
 }
 
-
-#: The same for ELMoForManyLangs.
+#: The options of ELMoForManyLangs by section.
 MANY_LANGS_KEYS = {
     "encoder": {"name", "projection_dim", "cell_clip", "proj_clip", "dim", "n_layers"},
     "token_embedder": {
@@ -73,27 +70,16 @@ MANY_LANGS_KEYS = {
         "char_dim",
         "max_characters_per_token",
     },
-    # of the training program
+    # The training program's.
     "": {"encoder", "token_embedder", "classifier", "dropout"},
 }
 
-#: The tables of characters and of words in each format whose options are bilm-tf's.
-TABLES = {
-    "allennlp-torch": ("_elmo_lstm._token_embedder._char_embedding_weights", "_elmo_lstm._word_embedding.weight"),
-    "bilm-hdf5": ("char_embed", "embedding"),
-    "bilm-tensorflow": ("lm/char_embed", "lm/embedding"),
-    "tensorflow-hub": ("bilm/char_embed", "bilm/embedding"),
-}
-
-#: Those whose table of characters has the row of padding already.
-PADDED = ("allennlp-torch", "tensorflow-hub")
-
 
 def elmo_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
-    """Make the configuration of a checkpoint, as its format has it.
+    """Translate the options of a checkpoint, by the rules of its format.
 
     Args:
-        checkpoint: Its options, the shapes of its arrays and its vocabulary are read.
+        checkpoint: The checkpoint; only its options, shapes and vocabulary are read.
 
     Returns:
         The configuration.
@@ -102,156 +88,61 @@ def elmo_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
         ConversionError: If an option is missing, of the wrong type or out of range.
     """
     try:
-        return CONFIGS[checkpoint.format](checkpoint)
+        return ElmoConfig(**FIELDS[checkpoint.format](checkpoint))
     except StrictDataclassError as error:
-        # the cause says it in one line
+        # Its cause names the field in one line.
         raise ConversionError(
             f"{checkpoint.options_name}: {error.__cause__ or error} Give this model's options."
         ) from error
 
 
-def allennlp_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
-    """Make the configuration of a model that AllenNLP saved, which says its sizes by those of its tensors alone.
+def bilm_fields(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """Make the configuration's fields from the options of bilm-tf.
 
-    Clips, skip connections and the length of a word are those of every release, unless there is an options file. The
-    forget gate's 1 is part of the bias.
-    """
-    options = checkpoint.options or _allennlp_options(checkpoint)
-    config = bilm_config(replace(checkpoint, options=options))
-    config.forget_bias = 0.0
-    config.always_project = True
-    config.alignment = any(name.startswith("aligning_") for name in checkpoint.arrays)
-    return config
+    A missing option has bilm-tf's default: no `n_highway` means 0, no `n_layers` means 1, no clip or a clip of 0 means
+    no clipping. No `use_skip_connections` means none, as the training without that option used none; AllenNLP and
+    bilm-tf's own inference refuse such options. The array `char_embed` decides the number of characters, whatever
+    `n_characters` says: for the same array it is 261 in training folders and 262 in releases.
 
-
-def _allennlp_options(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    encoder, lstm = "_elmo_lstm._token_embedder", "_elmo_lstm._elmo_lstm"
-    # [262, d], [number, d, width], [P, C]
-    _, depth = _shape(TABLES[checkpoint.format][0], 2, checkpoint)
-    projection, cell = _shape(f"{lstm}.forward_layer_0.state_projection.weight", 2, checkpoint)
-    kernels = [
-        _shape(f"{encoder}.char_conv_{i}.weight", 3, checkpoint)
-        for i in range(_count(f"{encoder}.char_conv_{{}}.weight", checkpoint))
-    ]
-    return _options_of_shapes(
-        depth=depth,
-        filters=[[width, number] for number, _, width in kernels],
-        n_highway=_count(f"{encoder}._highways._layers.{{}}.weight", checkpoint),
-        cell=cell,
-        projection=projection,
-        n_layers=_count(f"{lstm}.forward_layer_{{}}.state_projection.weight", checkpoint),
-    )
-
-
-def hub_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
-    """Make the configuration of a module of TensorFlow Hub, as for a model that AllenNLP saved."""
-    options = checkpoint.options or _hub_options(checkpoint)
-    return bilm_config(replace(checkpoint, options=options))
-
-
-def _hub_options(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    cell_name = "bilm/RNN_0/RNN/MultiRNNCell/Cell{}/rnn/lstm_cell/projection/kernel"
-    # [262, d], [1, width, d, number], [C, P]
-    _, depth = _shape(TABLES[checkpoint.format][0], 2, checkpoint)
-    cell, projection = _shape(cell_name.format(0), 2, checkpoint)
-    kernels = [_shape(f"bilm/CNN/W_cnn_{i}", 4, checkpoint) for i in range(_count("bilm/CNN/W_cnn_{}", checkpoint))]
-    return _options_of_shapes(
-        depth=depth,
-        filters=[[width, number] for _, width, _, number in kernels],
-        n_highway=_count("bilm/CNN_high_{}/W_carry", checkpoint),
-        cell=cell,
-        projection=projection,
-        n_layers=_count(cell_name, checkpoint),
-    )
-
-
-def _options_of_shapes(
-    *, depth: int, filters: list[list[int]], n_highway: int, cell: int, projection: int, n_layers: int
-) -> dict[str, Any]:
-    """The options that bilm-tf would have written of arrays of these shapes."""
-    return {
-        "lstm": {
-            "cell_clip": RELEASED_CLIP,
-            "dim": cell,
-            "n_layers": n_layers,
-            "proj_clip": RELEASED_CLIP,
-            "projection_dim": projection,
-            "use_skip_connections": True,
-        },
-        "char_cnn": {
-            "activation": "relu",
-            "embedding": {"dim": depth},
-            "filters": filters,
-            "n_highway": n_highway,
-        },
-    }
-
-
-def _count(pattern: str, checkpoint: OriginalCheckpoint) -> int:
-    return next(i for i in count() if pattern.format(i) not in checkpoint.arrays)
-
-
-def bilm_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
-    """Make the configuration of a checkpoint with the options of bilm-tf.
-
-    Options that bilm-tf reads with a default have that default here: no `n_highway` is 0, no `n_layers` is 1, no clip,
-    or a clip of 0, is no clipping, and no `use_skip_connections` is none, since that is what was trained without it
-    (AllenNLP and bilm-tf's own inference stop there). The number of characters is that of the array `char_embed`,
-    whatever `n_characters` says: it is 261 in training folders and 262 in releases, with the same array.
+    A checkpoint without options is described by the sizes of its arrays; everything else is as in all releases.
 
     Args:
-        checkpoint: Its options, the shapes of its arrays and its vocabulary are read.
+        checkpoint: The checkpoint.
 
     Returns:
-        The configuration; options that neither program knows are in its `original_options`.
+        The fields; options that neither program knows are in `original_options`.
 
     Raises:
         ConversionError: If an option is missing, of the wrong type or out of range.
     """
+    if checkpoint.sizes is not None:
+        return _released_fields(checkpoint.sizes, checkpoint) | _vocabulary_fields(checkpoint)
     options = _Section(checkpoint.options_name, checkpoint.options, "")
-    lstm = options.section("lstm")
     if options.values.get("bidirectional", True) is not True:
         raise options.error("bidirectional", "must be true: a model of one direction is no ELMo")
-    cell, projection = lstm.whole("dim", high=MAX_WIDTH), lstm.whole("projection_dim", high=MAX_WIDTH // 2)
-    if projection > cell:
-        raise lstm.error("projection_dim", f"must be at most lstm.dim, which is {cell}")
-    fields: dict[str, Any] = {
-        "hidden_size": 2 * projection,
-        "intermediate_size": cell,
-        "num_hidden_layers": lstm.whole("n_layers", high=MAX_DEPTH, default=1),
-        "cell_clip": lstm.clip("cell_clip"),
-        "projection_clip": lstm.clip("proj_clip"),
-        "use_skip_connections": lstm.flag("use_skip_connections", default=False),
-    }
+    fields = _lstm_fields(options.section("lstm"))
     if "char_cnn" in options.values:
-        fields |= _characters(options.section("char_cnn"), checkpoint)
+        fields |= _character_fields(options.section("char_cnn"), checkpoint)
     else:
-        fields |= _words(projection, checkpoint)
-    fields |= _vocabulary(checkpoint)
-    if has_softmax(checkpoint.arrays):
-        fields |= _softmax(options, checkpoint)
-    unknown = _unknown_options(checkpoint, checkpoint.options, MODEL_KEYS)
-    if unknown:
-        fields["original_options"] = unknown
-    return ElmoConfig(**fields)
+        fields |= _word_fields(fields["hidden_size"] // 2, checkpoint)
+    fields |= _vocabulary_fields(checkpoint)
+    fields |= _softmax_fields(options, checkpoint)
+    return fields | _unknown_options(checkpoint, checkpoint.options, BILM_KEYS)
 
 
-def _softmax(options: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    """The softmax is a table of its own, or that of the words (`share_embedding_softmax`)."""
-    sampled = options.flag("sample_softmax", default=True)
-    return {
-        "tie_word_embeddings": SOFTMAX[0] not in checkpoint.arrays
-        and TABLES[checkpoint.format][1] in checkpoint.arrays,
-        "num_negative_samples": options.whole("n_negative_samples_batch", low=0, high=MAX_SAMPLES, default=0)
-        if sampled
-        else 0,
+def allennlp_fields(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """Make the fields for a model that AllenNLP saved, which has the forget gate's 1 in its bias."""
+    return bilm_fields(checkpoint) | {
+        "forget_bias": 0.0,
+        "always_project": True,
+        "alignment": checkpoint.alignment is not None,
     }
 
 
-def many_langs_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
-    """Make the configuration of a model of ELMoForManyLangs.
+def many_langs_fields(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """Make the fields for a model of ELMoForManyLangs.
 
-    Its skip connections and projections are always there, and the forget gate's 1 is part of the bias.
+    It always has skip connections and projections, and the forget gate's 1 in its bias.
     """
     options = _Section(checkpoint.options_name, checkpoint.options["configuration"], "")
     encoder, embedder = options.section("encoder"), options.section("token_embedder")
@@ -275,62 +166,22 @@ def many_langs_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
         "max_characters_per_token": embedder.whole("max_characters_per_token", low=3, high=MAX_WIDTH),
     }
     if char_dim:
-        fields |= _dictionary_characters(embedder, checkpoint)
+        fields |= _dictionary_character_fields(embedder, checkpoint)
     else:
         fields |= {"char_filters": [], "num_highway_layers": 0}
-    fields |= _dictionary_words(checkpoint) if word_dim else _vocabulary(checkpoint, MANY_LANGS_WORDS)
-    unknown = _unknown_options(checkpoint, options.values, MANY_LANGS_KEYS)
-    if unknown:
-        fields["original_options"] = unknown
-    return ElmoConfig(**fields)
-
-
-def _dictionary_characters(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    if checkpoint.characters is None or checkpoint.characters_name is None:
-        raise ConversionError(
-            f"{checkpoint.options_name} calls for characters, char_dim {section.values['char_dim']}, and there is no "
-            "char.dic. Give all files of the model."
-        )
-    rows = _shape("char_emb_layer.embedding.weight", 2, checkpoint)[0]
-    _check_dictionary(checkpoint.characters, rows, checkpoint.characters_name, tuple(MARKS), checkpoint)
-    return {
-        "char_vocab_size": rows + 1,
-        "char_filters": _filters(section, section.values["max_characters_per_token"]),
-        "num_highway_layers": section.whole("n_highway", low=0, high=MAX_DEPTH),
-        "hidden_act": _activation(section),
-    }
-
-
-def _dictionary_words(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    if checkpoint.vocabulary is None or checkpoint.vocabulary_name is None:
-        raise ConversionError(
-            f"{checkpoint.weights_name}: the model reads words, and there is no word.dic. Give all files of the model."
-        )
-    rows = _shape("word_emb_layer.embedding.weight", 2, checkpoint)[0]
-    numbers = {word: number for number, word in enumerate(checkpoint.vocabulary)}
-    _check_dictionary(numbers, rows, checkpoint.vocabulary_name, MANY_LANGS_WORDS, checkpoint)
-    return {**word_ids(checkpoint.vocabulary, MANY_LANGS_WORDS), "vocab_size": rows + 1}
-
-
-def _check_dictionary(
-    numbers: Mapping[str, int], rows: int, name: str, needed: tuple[str, ...], checkpoint: OriginalCheckpoint
-) -> None:
-    missing = [word for word in needed if word not in numbers]
-    if missing:
-        raise ConversionError(f"{name} lacks {', '.join(missing)}. Give the dictionary of this model.")
-    highest = max(numbers.values())
-    if highest >= rows:
-        raise ConversionError(
-            f"{name} goes up to number {highest}, but the table in {checkpoint.weights_name} has {rows} rows. "
-            "Give the dictionary of this model."
-        )
+    fields |= _dictionary_word_fields(checkpoint) if word_dim else _vocabulary_fields(checkpoint)
+    return fields | _unknown_options(checkpoint, options.values, MANY_LANGS_KEYS)
 
 
 def word_ids(vocabulary: tuple[str, ...], special_words: tuple[str, str, str] = SPECIAL_WORDS) -> dict[str, int]:
-    """Size of the vocabulary with padding, and the ids of the special words, as the fields of a configuration.
+    """Make the configuration's fields for the ids of words: the vocabulary's size, and the ids of the special words.
 
-    A word's id is its row + 1. Special words that the vocabulary lacks are appended. Of equal rows the last counts, as
-    in bilm-tf.
+    The id of a word is its row + 1, as id 0 is padding. Special words that the vocabulary lacks are appended. Of equal
+    rows the last counts, as in bilm-tf.
+
+    Args:
+        vocabulary: The words, one for each row.
+        special_words: The words for the beginning and the end of a sentence and for unknown words.
     """
     ids = {word: row + 1 for row, word in enumerate(vocabulary)}
     size = len(vocabulary) + 1
@@ -342,23 +193,30 @@ def word_ids(vocabulary: tuple[str, ...], special_words: tuple[str, str, str] = 
     return {"vocab_size": size, "bos_token_id": ids[begin], "eos_token_id": ids[end], "unk_token_id": ids[unknown]}
 
 
-def _characters(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    activation = _activation(section)
+def _lstm_fields(lstm: "_Section") -> dict[str, Any]:
+    cell, projection = lstm.whole("dim", high=MAX_WIDTH), lstm.whole("projection_dim", high=MAX_WIDTH // 2)
+    if projection > cell:
+        raise lstm.error("projection_dim", f"must be at most lstm.dim, which is {cell}")
+    return {
+        "hidden_size": 2 * projection,
+        "intermediate_size": cell,
+        "num_hidden_layers": lstm.whole("n_layers", high=MAX_DEPTH, default=1),
+        "cell_clip": lstm.clip("cell_clip"),
+        "projection_clip": lstm.clip("proj_clip"),
+        "use_skip_connections": lstm.flag("use_skip_connections", default=False),
+    }
+
+
+def _character_fields(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     longest = section.whole("max_characters_per_token", low=3, high=MAX_WIDTH, default=MAX_CHARACTERS)
-    name = TABLES[checkpoint.format][0]
-    rows = _shape(name, 2, checkpoint)[0] - (checkpoint.format in PADDED)
-    if rows < MIN_CHARACTER_ROWS:
-        raise ConversionError(
-            f"{checkpoint.weights_name}: array {name} has {rows} rows, fewer than the {MIN_CHARACTER_ROWS} of "
-            "bytes and markers. Only models over bytes are converted."
-        )
-    said = section.values.get("n_characters")
-    if said not in (None, rows, rows + 1):
+    rows = _character_rows(checkpoint)
+    stated = section.values.get("n_characters")
+    if stated not in (None, rows, rows + 1):
         logger.warning(
-            "%s: n_characters is %.80r, but %s has %d rows: going by the array.",
+            "%s: n_characters is %s, but %s has %d rows: going by the array.",
             checkpoint.options_name,
-            said,
-            name,
+            as_json(stated),
+            checkpoint.tables.characters,
             rows,
         )
     return {
@@ -367,38 +225,26 @@ def _characters(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str
         "max_characters_per_token": longest,
         "char_filters": _filters(section, longest),
         "num_highway_layers": section.whole("n_highway", low=0, high=MAX_DEPTH, default=0),
-        "hidden_act": activation,
+        "hidden_act": _activation(section),
     }
 
 
-def _activation(section: "_Section") -> str:
-    activation = section.values.get("activation")
-    if activation not in ("relu", "tanh"):
-        raise section.error("activation", 'must be "relu" or "tanh"')
-    return str(activation)
-
-
-def _filters(section: "_Section", longest: int) -> list[list[int]]:
-    filters = section.values.get("filters")
-    pairs = filters if isinstance(filters, list) else []
-    good = 0 < len(pairs) <= MAX_DEPTH and all(
-        isinstance(pair, list)
-        and len(pair) == 2
-        and _is_whole(pair[0], 1, longest)
-        and _is_whole(pair[1], 1, MAX_WIDTH)
-        for pair in pairs
-    )
-    if not good or sum(number for _, number in pairs) > MAX_WIDTH:
-        raise section.error(
-            "filters", f"must be a list of [width, number] with widths up to {longest} and at most {MAX_WIDTH} in all"
+def _character_rows(checkpoint: OriginalCheckpoint) -> int:
+    """Return the number of rows of the table of characters, that of padding not counted."""
+    name = checkpoint.tables.characters
+    rows = checkpoint.shape_of(name, 2)[0] - checkpoint.tables.padded
+    if rows < MIN_CHARACTER_ROWS:
+        raise ConversionError(
+            f"{checkpoint.weights_name}: array {name} has {rows} rows, fewer than the {MIN_CHARACTER_ROWS} of "
+            "bytes and markers. Only models over bytes are converted."
         )
-    return [list(pair) for pair in pairs]
+    return rows
 
 
-def _words(projection: int, checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    """A model that reads words: no characters, no convolutions, and a vocabulary that fits the rows."""
-    name = TABLES[checkpoint.format][1]
-    rows = _shape(name, 2, checkpoint)[0]
+def _word_fields(projection: int, checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """Make the fields of a model that reads words: no characters, and a vocabulary with a word for each row."""
+    name = checkpoint.tables.words
+    rows = checkpoint.shape_of(name, 2)[0]
     if checkpoint.vocabulary is None:
         raise SelectionError(
             f"{checkpoint.weights_name} reads words, not characters (array {name}, {rows} rows), and needs its "
@@ -417,35 +263,131 @@ def _words(projection: int, checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     }
 
 
-def _vocabulary(checkpoint: OriginalCheckpoint, special_words: tuple[str, str, str] = SPECIAL_WORDS) -> dict[str, int]:
+def _released_fields(sizes: Sizes, checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """Take sizes from the arrays, and what no array shows from the releases."""
+    for size, name, low, high in (
+        (sizes.cell, "cells", 1, MAX_WIDTH),
+        (sizes.projection, "projection", 1, min(sizes.cell, MAX_WIDTH // 2)),
+        (sizes.char_embedding, "vectors of characters", 1, MAX_WIDTH),
+        (sizes.num_layers, "number of LSTM layers", 1, MAX_DEPTH),
+        (sizes.num_highway_layers, "number of highway layers", 0, MAX_DEPTH),
+    ):
+        if not low <= size <= high:
+            raise _unfit_arrays(checkpoint, f"{name}: {size}, not {low} to {high}")
+    filters = [list(pair) for pair in sizes.char_filters]
+    if not _are_filters(filters, MAX_CHARACTERS):
+        raise _unfit_arrays(checkpoint, f"convolutions [width, number]: {as_json(filters)}")
+    return {
+        "hidden_size": 2 * sizes.projection,
+        "intermediate_size": sizes.cell,
+        "num_hidden_layers": sizes.num_layers,
+        "cell_clip": RELEASED_CLIP,
+        "projection_clip": RELEASED_CLIP,
+        "use_skip_connections": True,
+        "char_embedding_dim": sizes.char_embedding,
+        "char_vocab_size": _character_rows(checkpoint) + 1,
+        "max_characters_per_token": MAX_CHARACTERS,
+        "char_filters": filters,
+        "num_highway_layers": sizes.num_highway_layers,
+        "hidden_act": "relu",
+    }
+
+
+def _unfit_arrays(checkpoint: OriginalCheckpoint, found: str) -> ConversionError:
+    return ConversionError(f"{checkpoint.weights_name} has arrays of no ELMo ({found}). Give this model's options.")
+
+
+def _vocabulary_fields(checkpoint: OriginalCheckpoint) -> dict[str, int]:
     if checkpoint.vocabulary is None:
         return {}
-    said, rows = checkpoint.options.get("n_tokens_vocab"), len(checkpoint.vocabulary)
-    if said not in (None, rows):
+    stated, rows = checkpoint.options.get("n_tokens_vocab"), len(checkpoint.vocabulary)
+    if stated not in (None, rows):
         logger.warning(
-            "%s has %d words, but %s says n_tokens_vocab %.80r: word ids may be those of another model.",
+            "%s has %d words, but %s says n_tokens_vocab %s: word ids may be those of another model.",
             checkpoint.vocabulary_name,
             rows,
             checkpoint.options_name,
-            said,
+            as_json(stated),
         )
-    return word_ids(checkpoint.vocabulary, special_words)
+    return word_ids(checkpoint.vocabulary, checkpoint.special_words)
 
 
-def _shape(name: str, axes: int, checkpoint: OriginalCheckpoint) -> tuple[int, ...]:
-    array = checkpoint.arrays.get(name)
-    if array is None or len(array.shape) != axes:
-        shape = "missing" if array is None else f"of shape {array.shape}"
+def _softmax_fields(options: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    """Make the fields of the softmax: a table of its own, or that of the words (`share_embedding_softmax`)."""
+    if checkpoint.softmax is None:
+        return {}
+    arrays = checkpoint.arrays
+    sampled = options.flag("sample_softmax", default=True)
+    samples = options.whole("n_negative_samples_batch", low=0, high=MAX_SAMPLES, default=0) if sampled else 0
+    return {
+        "tie_word_embeddings": checkpoint.softmax.weight not in arrays and checkpoint.tables.words in arrays,
+        "num_negative_samples": samples,
+    }
+
+
+def _dictionary_character_fields(section: "_Section", checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    if checkpoint.characters_name is None:
         raise ConversionError(
-            f"{checkpoint.weights_name}: array {name} is {shape}, {checkpoint.options_name} calls for "
-            f"{'a matrix' if axes == 2 else f'{axes} axes'}. Give the options of this model."
+            f"{checkpoint.options_name} calls for characters, char_dim {section.values['char_dim']}, and there is no "
+            "char.dic. Give all files of the model."
         )
-    return array.shape
+    return {
+        "char_vocab_size": checkpoint.shape_of(checkpoint.tables.characters, 2)[0] + 1,
+        "char_filters": _filters(section, section.values["max_characters_per_token"]),
+        "num_highway_layers": section.whole("n_highway", low=0, high=MAX_DEPTH),
+        "hidden_act": _activation(section),
+    }
+
+
+def _dictionary_word_fields(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
+    if checkpoint.vocabulary is None:
+        raise ConversionError(
+            f"{checkpoint.weights_name}: the model reads words, and there is no word.dic. Give all files of the model."
+        )
+    checkpoint.shape_of(checkpoint.tables.words, 2)
+    return word_ids(checkpoint.vocabulary, checkpoint.special_words)
+
+
+def _activation(section: "_Section") -> str:
+    activation = section.values.get("activation")
+    if activation not in ("relu", "tanh"):
+        raise section.error("activation", 'must be "relu" or "tanh"')
+    return str(activation)
+
+
+def _filters(section: "_Section", longest: int) -> list[list[int]]:
+    filters: Any = section.values.get("filters")
+    if not _are_filters(filters, longest):
+        raise section.error(
+            "filters", f"must be a list of [width, number] with widths up to {longest} and at most {MAX_WIDTH} in all"
+        )
+    return [list(pair) for pair in filters]
+
+
+def _are_filters(filters: Any, longest: int) -> bool:
+    """Tell whether this is a list of `[width, number]` of convolutions over words of `longest` characters."""
+    return (
+        isinstance(filters, list)
+        and 0 < len(filters) <= MAX_DEPTH
+        and all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and _is_whole(pair[0], 1, longest)
+            and _is_whole(pair[1], 1, MAX_WIDTH)
+            for pair in filters
+        )
+        and sum(number for _, number in filters) <= MAX_WIDTH
+    )
+
+
+def _is_whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def _unknown_options(
     checkpoint: OriginalCheckpoint, options: Mapping[str, Any], keys: Mapping[str, set[str]]
 ) -> dict[str, Any]:
+    """Log the options that nothing here knows; return the field that keeps them, if there are any."""
     unknown: dict[str, Any] = {}
     for section, known in keys.items():
         values: Any = options
@@ -453,14 +395,21 @@ def _unknown_options(
             values = values.get(part, {})
         for key in sorted(values.keys() - known):
             unknown[f"{section}.{key}".lstrip(".")] = values[key]
-    if unknown:
-        shown = ", ".join(f"{printable(key):.80}" for key in unknown)
-        logger.warning("%s: options kept, but not used: %s.", checkpoint.options_name, shown)
-    return unknown
+    if not unknown:
+        return {}
+    shown = ", ".join(f"{printable(key):.80}" for key in unknown)
+    logger.warning("%s: options kept, but not used: %s.", checkpoint.options_name, shown)
+    return {"original_options": unknown}
 
 
 class _Section:
-    """One object of the options, with reading that checks."""
+    """One object of the options, whose values are checked as they are read.
+
+    Args:
+        file_name: How messages call the file of the options.
+        values: The object.
+        path: The keys that lead to it, such as `char_cnn.`.
+    """
 
     def __init__(self, file_name: str, values: Mapping[str, Any], path: str) -> None:
         self.file_name = file_name
@@ -468,7 +417,7 @@ class _Section:
         self.path = path
 
     def error(self, key: str, wanted: str) -> ConversionError:
-        found = f"is {self.values[key]!r:.80}" if key in self.values else "is missing"
+        found = f"is {as_json(self.values[key])}" if key in self.values else "is missing"
         return ConversionError(f"{self.file_name}: {self.path}{key} {found}; it {wanted}. Give this model's options.")
 
     def section(self, key: str) -> "_Section":
@@ -498,17 +447,13 @@ class _Section:
         return value
 
 
-def _is_whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-#: What makes the configuration of each format, by its name.
-CONFIGS: dict[str, Callable[[OriginalCheckpoint], ElmoConfig]] = {
-    "allennlp-torch": allennlp_config,
-    "bilm-hdf5": bilm_config,
-    "bilm-tensorflow": bilm_config,
-    "many-langs": many_langs_config,
-    "tensorflow-hub": hub_config,
+#: Makes the configuration's fields from a checkpoint of each format, by the format's name.
+FIELDS: dict[str, Callable[[OriginalCheckpoint], dict[str, Any]]] = {
+    "allennlp-torch": allennlp_fields,
+    "bilm-hdf5": bilm_fields,
+    "bilm-tensorflow": bilm_fields,
+    "many-langs": many_langs_fields,
+    "tensorflow-hub": bilm_fields,
 }
 
 __all__ = ["elmo_config", "word_ids"]

@@ -110,12 +110,8 @@ def make_tokenizer(
     Raises:
         ConversionError: If its ids differ from those of the configuration.
     """
-    vocabulary = None if checkpoint.vocabulary is None else list(checkpoint.vocabulary)
-    if vocabulary is not None and config.word_embedding_dim and checkpoint.characters is not None:
-        # A dictionary of ELMoForManyLangs may leave rows at the end without a word.
-        vocabulary += [f"\0row {row}" for row in range(len(vocabulary), config.vocab_size - 1)]
     tokenizer = ElmoTokenizer(
-        vocab=vocabulary,
+        vocab=None if checkpoint.vocabulary is None else list(checkpoint.vocabulary),
         max_characters_per_token=config.max_characters_per_token,
         char_vocab=checkpoint.characters,
         **({"mask_token": mask_token} if mask_token else {}),

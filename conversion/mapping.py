@@ -21,8 +21,7 @@ from torch import Tensor
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
-from .readers.base import ConversionError, OriginalCheckpoint
-from .readers.tensorflow_checkpoint import SOFTMAX, has_softmax
+from .readers.base import ConversionError, OriginalCheckpoint, Softmax
 
 
 @dataclass(frozen=True)
@@ -128,16 +127,15 @@ def _tensorflow_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Ite
     single_cell = "lm/RNN_0/rnn/lstm_cell/kernel" in checkpoint.arrays
     for rule in bilm_rules(config, words=_rows(checkpoint, "lm/embedding"), single_cell=single_cell):
         yield replace(rule, sources={_variable(name): shape for name, shape in rule.sources.items()})
-    if has_softmax(checkpoint.arrays):
-        yield from _softmax_rules(config)
+    if checkpoint.softmax is not None:
+        yield from _softmax_rules(checkpoint.softmax, config)
 
 
-def _softmax_rules(config: ElmoConfig) -> Iterator[Rule]:
-    weight, bias = SOFTMAX
+def _softmax_rules(softmax: Softmax, config: ElmoConfig) -> Iterator[Rule]:
     words = config.vocab_size - 1
     if not config.tie_word_embeddings:
-        yield Rule({weight: (words, config.hidden_size // 2)}, ("softmax.weight",), padded_rows(0))
-    yield Rule({bias: (words,)}, ("softmax.bias",), padded_rows(0))
+        yield Rule({softmax.weight: (words, config.hidden_size // 2)}, ("softmax.weight",), padded_rows(0))
+    yield Rule({softmax.bias: (words,)}, ("softmax.bias",), padded_rows(0))
 
 
 def _variable(name: str) -> str:
@@ -192,17 +190,15 @@ def _allennlp_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Itera
     yield Rule({f"{encoder}._projection.weight": (projection, filters)}, (f"{target}.weight",), SAME)
     yield Rule({f"{encoder}._projection.bias": (projection,)}, (f"{target}.bias",), SAME)
     yield from torch_lstm_rules(config, "_elmo_lstm._elmo_lstm.")
-    # the reader leaves one mix and one alignment at most
-    for name in checkpoint.arrays:
-        mix, _, parameter = name.partition(".")
-        if mix.startswith("scalar_mix_") and parameter == "gamma":
-            layers: dict[str, tuple[int, ...]] = {
-                f"{mix}.scalar_parameters.{j}": (1,) for j in range(config.num_hidden_layers + 1)
-            }
-            yield Rule(layers, ("scalar_mix.weights",), JOINED)
-            yield Rule({name: (1,)}, ("scalar_mix.gamma",), SAME)
-        elif mix.startswith("aligning_"):
-            yield Rule({name: (config.hidden_size, config.hidden_size)}, ("scalar_mix.alignment.weight",), SAME)
+    if (mix := checkpoint.mix) is not None:
+        layers: dict[str, tuple[int, ...]] = {
+            f"{mix}.scalar_parameters.{j}": (1,) for j in range(config.num_hidden_layers + 1)
+        }
+        yield Rule(layers, ("scalar_mix.weights",), JOINED)
+        yield Rule({f"{mix}.gamma": (1,)}, ("scalar_mix.gamma",), SAME)
+    if checkpoint.alignment is not None:
+        shape = (config.hidden_size, config.hidden_size)
+        yield Rule({checkpoint.alignment: shape}, ("scalar_mix.alignment.weight",), SAME)
 
 
 def _many_langs_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - as all

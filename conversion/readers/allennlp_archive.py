@@ -20,6 +20,8 @@ from .base import (
     OriginalArray,
     OriginalCheckpoint,
     SelectionError,
+    Sizes,
+    Tables,
     printable,
     source_files,
 )
@@ -32,6 +34,12 @@ from .torch_file import arrays_of, load_tensors
 logger = logging.getLogger(__name__)
 
 FORMAT = "allennlp-torch"
+
+TABLES = Tables(
+    characters="_elmo_lstm._token_embedder._char_embedding_weights",
+    words="_elmo_lstm._word_embedding.weight",
+    padded=True,
+)
 
 #: Every ELMo has it, and nothing else; the names of a state dict come before its numbers.
 MARK = b"_char_embedding_weights"
@@ -111,18 +119,50 @@ def read(files: list[InputFile], resources: ExitStack, choice: Choice) -> Origin
     resources.callback(tensors.clear)
     if config is not None:
         _warn_of_layer_norm(config)
-    return OriginalCheckpoint(
+    checkpoint = OriginalCheckpoint(
         format=FORMAT,
         options={} if options is None else read_options(options.location, name=options.name),
         arrays=arrays_of(tensors, weights),
         weights_name=weights.name,
         options_name="the shape of its other tensors" if options is None else options.name,
         sources=source_files([file for file in (weights, config, options, vocabulary) if file is not None]),
+        tables=TABLES,
+        mix=None if number is None else _mix_name(elmo.mixes[number]),
+        alignment=next(iter(elmo.alignment.values()), None),
         vocabulary=None if vocabulary is None else read_lines(vocabulary),
         vocabulary_name=None if vocabulary is None else vocabulary.name,
         left=left,
         chosen=_described(elmo, number),
         resources=resources,
+    )
+    if options is None:
+        checkpoint.sizes = _sizes(checkpoint)
+    return checkpoint
+
+
+def _mix_name(names: dict[str, str]) -> str:
+    """Return the name of a mix, such as `scalar_mix_0`, from the names of its parameters."""
+    return next(iter(names.values())).partition(".")[0]
+
+
+def _sizes(checkpoint: OriginalCheckpoint) -> Sizes:
+    encoder = "_elmo_lstm._token_embedder"
+    projections = "_elmo_lstm._elmo_lstm.forward_layer_{}.state_projection.weight"
+    # [number, depth, width] each
+    kernels = [
+        checkpoint.shape_of(f"{encoder}.char_conv_{i}.weight", 3)
+        for i in range(checkpoint.count(f"{encoder}.char_conv_{{}}.weight"))
+    ]
+    # [262, depth], [P, C]
+    _, depth = checkpoint.shape_of(TABLES.characters, 2)
+    projection, cell = checkpoint.shape_of(projections.format(0), 2)
+    return Sizes(
+        char_embedding=depth,
+        char_filters=tuple((width, number) for number, _, width in kernels),
+        num_highway_layers=checkpoint.count(f"{encoder}._highways._layers.{{}}.weight"),
+        cell=cell,
+        projection=projection,
+        num_layers=checkpoint.count(projections),
     )
 
 

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +18,9 @@ from .content import Kind
 
 #: Bytes read at a time where a file is hashed or copied.
 CHUNK = 1 << 20
+
+#: The words of a language model beside those of its text, in the order in which missing ones are appended.
+SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 
 #: Why a reader leaves an array out, as messages say it.
 NOT_OF_BILM = "are not part of the biLM"
@@ -101,6 +105,55 @@ class OriginalArray:
     read: Callable[[], np.ndarray]
 
 
+@dataclass(frozen=True)
+class Tables:
+    """The embedding tables of a format.
+
+    Attributes:
+        characters: The name of the array with a row for each character.
+        words: The name of the array with a row for each word.
+        padded: Whether the table of characters has a row for padding.
+    """
+
+    characters: str
+    words: str
+    padded: bool = False
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The softmax of a language model.
+
+    Attributes:
+        weight: The name of the array `[V, P]`; absent where the table of words takes its place.
+        bias: The name of the array `[V]`.
+    """
+
+    weight: str
+    bias: str
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a biLM over characters, as its arrays show them.
+
+    Attributes:
+        char_embedding: The width of a character's vector.
+        char_filters: The convolutions, each as `(width, number)`.
+        num_highway_layers: The number of highway layers.
+        cell: The width of an LSTM cell.
+        projection: The width that an LSTM's output is projected to.
+        num_layers: The number of biLSTM layers.
+    """
+
+    char_embedding: int
+    char_filters: tuple[tuple[int, int], ...]
+    num_highway_layers: int
+    cell: int
+    projection: int
+    num_layers: int
+
+
 @dataclass
 class OriginalCheckpoint:
     """A checkpoint in its original layout. A context manager: the files stay open until it is closed.
@@ -114,6 +167,12 @@ class OriginalCheckpoint:
         weights_name: How messages call the file of the arrays.
         options_name: How messages call the file of the options.
         sources: The files that were read.
+        tables: The names of its embedding tables.
+        sizes: The sizes of its arrays, where it comes without options.
+        softmax: The names of its softmax, where it has one.
+        mix: The name of its layer mix, such as `scalar_mix_0`, where it has one.
+        alignment: The name of the array that aligns its language with others, where it has one.
+        special_words: Its words for the beginning and the end of a sentence and for unknown words.
         vocabulary: The words, one for each row of the vocabulary, or `None` where there is none.
         vocabulary_name: How messages call the file of the vocabulary.
         characters: The number of each character, where the model does not read bytes.
@@ -131,6 +190,12 @@ class OriginalCheckpoint:
     weights_name: str
     options_name: str
     sources: tuple[SourceFile, ...]
+    tables: Tables
+    sizes: Sizes | None = None
+    softmax: Softmax | None = None
+    mix: str | None = None
+    alignment: str | None = None
+    special_words: tuple[str, str, str] = SPECIAL_WORDS
     vocabulary: tuple[str, ...] | None = None
     vocabulary_name: str | None = None
     characters: Mapping[str, int] | None = None
@@ -140,6 +205,25 @@ class OriginalCheckpoint:
     left_reason: str = NOT_OF_BILM
     chosen: Mapping[str, Any] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def shape_of(self, name: str, axes: int) -> tuple[int, ...]:
+        """Return the shape of an array that must be there, with this number of axes.
+
+        Raises:
+            ConversionError: If it is missing, or has another number of axes.
+        """
+        array = self.arrays.get(name)
+        if array is None or len(array.shape) != axes:
+            shape = "missing" if array is None else f"of shape {array.shape}"
+            raise ConversionError(
+                f"{self.weights_name}: array {name} is {shape}, {self.options_name} calls for "
+                f"{'a matrix' if axes == 2 else f'{axes} axes'}. Give the options of this model."
+            )
+        return array.shape
+
+    def count(self, pattern: str) -> int:
+        """Count the arrays that are numbered from 0, such as `CNN/W_cnn_{}`."""
+        return next(number for number in count() if pattern.format(number) not in self.arrays)
 
     def check_unchanged(self) -> None:
         """Refuse sources that were written to after they were hashed.
@@ -265,6 +349,7 @@ def describe(files: list[InputFile]) -> str:
 
 __all__ = [
     "NOT_OF_BILM",
+    "SPECIAL_WORDS",
     "Choice",
     "ConversionError",
     "InputFile",
@@ -273,7 +358,10 @@ __all__ = [
     "Reader",
     "Refusal",
     "SelectionError",
+    "Sizes",
+    "Softmax",
     "SourceFile",
+    "Tables",
     "describe",
     "printable",
     "sha256",

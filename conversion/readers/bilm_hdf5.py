@@ -15,13 +15,15 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, printable, source_files
+from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, Tables, printable, source_files
 from .content import Kind
 from .options import read_options
 from .parts import find_options, find_vocabulary, only, read_lines
 
 
 FORMAT = "bilm-hdf5"
+
+TABLES = Tables(characters="char_embed", words="embedding")
 
 #: Groups and arrays at the top of a file of weights; a file of vectors has none of them.
 WEIGHTS_AT_TOP = re.compile(r"char_embed|CNN(_high_\d+|_proj)?|RNN(_\d+)?|rnn")
@@ -104,6 +106,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         weights_name=weights.name,
         options_name=options.name,
         sources=source_files([file for file in (weights, options, vocabulary) if file is not None]),
+        tables=TABLES,
         vocabulary=words,
         vocabulary_name=None if vocabulary is None else vocabulary.name,
         resources=resources,

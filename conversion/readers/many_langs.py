@@ -5,10 +5,11 @@ Format: https://github.com/HIT-SCIR/ELMoForManyLangs/blob/master/elmoformanylang
 
 import logging
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, describe, source_files
+from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, Tables, describe, source_files
 from .options import read_options
 from .torch_file import arrays_of, load_tensors
 
@@ -40,6 +41,11 @@ RELEASED: dict[str, Any] = {
     "classifier": {"name": "sampled_softmax", "n_samples": 8192},
     "dropout": 0.1,
 }
+
+TABLES = Tables(characters="char_emb_layer.embedding.weight", words="word_emb_layer.embedding.weight")
+
+#: Its names of the words in `SPECIAL_WORDS`.
+SPECIAL_WORDS = ("<bos>", "<eos>", "<oov>")
 
 #: State dicts of the model, and of its softmax. That is left: it was trained to tell a word from those of the last few
 #: batches, and not corrected for it, so that its scores are no probabilities over the dictionary. The program itself
@@ -104,10 +110,10 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         arrays |= arrays_of(tensors, part)
     words = None
     if word_file is not None:
-        words = rows_of(read_dictionary(word_file, arrays.get("word_emb_layer.embedding.weight")), word_file.name)
+        words = _read_words(word_file, arrays.get(TABLES.words))
     characters = MARKS
     if char_file is not None:
-        characters = read_dictionary(char_file, arrays.get("char_emb_layer.embedding.weight"))
+        characters = read_dictionary(char_file, arrays.get(TABLES.characters), needed=tuple(MARKS))
     return OriginalCheckpoint(
         format=FORMAT,
         options={"arguments": arguments, "configuration": configuration},
@@ -115,6 +121,8 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         weights_name=" + ".join(part.name for part in parts),
         options_name=f"{RELEASED_NAME} of the releases" if configuration_file is None else configuration_file.name,
         sources=source_files([file for file in used if file is not None]),
+        tables=TABLES,
+        special_words=SPECIAL_WORDS,
         vocabulary=words,
         vocabulary_name=None if word_file is None else word_file.name,
         characters=characters,
@@ -154,22 +162,49 @@ def _configuration(arguments: dict[str, Any], files: list[InputFile]) -> InputFi
     return found
 
 
-def read_dictionary(file: InputFile, table: OriginalArray | None = None) -> dict[str, int]:
+def _read_words(file: InputFile, table: OriginalArray | None) -> tuple[str, ...]:
+    """Read `word.dic`: a word for each row of its table."""
+    numbers = read_dictionary(file, table, needed=SPECIAL_WORDS)
+    return rows_of(numbers, file.name, size=table.shape[0] if table is not None and table.shape else 0)
+
+
+def read_dictionary(
+    file: InputFile, table: OriginalArray | None = None, *, needed: Sequence[str] = ()
+) -> dict[str, int]:
     """Read a `.dic`, a key and its number a line, as the original does.
 
-    It splits lines at every character that Unicode calls a line boundary, and strips them, so that a key of white
-    space leaves its number alone on the line: such a key is U+3000. Of equal keys the last counts.
+    The original splits lines at every character that Unicode calls a line boundary, and strips them. A key of white
+    space therefore leaves its number alone on the line; such a key is U+3000. Of equal keys the last counts.
 
     Args:
-        file: In UTF-8.
-        table: What the numbers are rows of, where the model has it.
+        file: The dictionary, in UTF-8.
+        table: The table that the numbers are rows of, where the model has it.
+        needed: Keys that a dictionary with a table must have.
 
     Returns:
         The number of each key.
 
     Raises:
-        ConversionError: If it is damaged or no dictionary, or has fewer numbers than the table has rows.
+        ConversionError: If the file is damaged or no dictionary, or not the one of the table.
     """
+    lines = _lines_of(file)
+    entries = [_entry_of(line, file.name) for line in lines]
+    numbers = dict(entries)
+    beyond = next((key for key, number in numbers.items() if number >= len(lines)), None)
+    if beyond is not None:
+        raise ConversionError(
+            f"{file.name}: {beyond!r:.80} has the number {numbers[beyond]:,}, but there are {len(lines):,} lines. "
+            "Get the file again."
+        )
+    if table is not None and table.shape:
+        missing = [key for key in needed if key not in numbers]
+        if missing:
+            raise ConversionError(f"{file.name} lacks {', '.join(missing)}. Give the dictionary of this model.")
+        _check_rows(entries, table.shape[0], file.name)
+    return numbers
+
+
+def _lines_of(file: InputFile) -> list[str]:
     if file.location.stat().st_size > MAX_BYTES:
         raise ConversionError(f"{file.name} has more than {MAX_BYTES:,} bytes: this is no dictionary.")
     try:
@@ -180,36 +215,46 @@ def read_dictionary(file: InputFile, table: OriginalArray | None = None) -> dict
         ) from error
     if sum(map(text.count, LINE_ENDS)) > MAX_LINES:
         raise ConversionError(f"{file.name} has more than {MAX_LINES:,} lines: this is no dictionary.")
-    numbers: dict[str, int] = {}
-    # of keys that another overwrites, too
-    highest = -1
-    # what is left of a line that was split at its key, a line boundary, is blank, and the original stops there
-    lines = [line for line in map(str.strip, text.splitlines()) if line]
-    for line in lines:
-        entry = line.split("\t")
-        key, number = (WHITE_SPACE, *entry) if len(entry) == 1 else (entry[0], entry[-1])
-        if len(entry) > 2 or not number.isdecimal() or len(number) > 9:
-            raise ConversionError(f"{file.name}: {line!r:.80} is no word and number. Get the file again.")
-        numbers[key] = int(number)
-        highest = max(highest, numbers[key])
-    beyond = next((key for key, number in numbers.items() if number >= len(lines)), None)
-    if beyond is not None:
+    # A key that is a line boundary splits its line; the original skips the blank part.
+    return [line for line in map(str.strip, text.splitlines()) if line]
+
+
+def _entry_of(line: str, name: str) -> tuple[str, int]:
+    entry = line.split("\t")
+    key, number = (WHITE_SPACE, *entry) if len(entry) == 1 else (entry[0], entry[-1])
+    if len(entry) > 2 or not number.isdecimal() or len(number) > 9:
+        raise ConversionError(f"{name}: {line!r:.80} is no word and number. Get the file again.")
+    return key, int(number)
+
+
+def _check_rows(entries: list[tuple[str, int]], rows: int, name: str) -> None:
+    """Compare the numbers with the rows of their table: in training, each row belonged to a line.
+
+    Raises:
+        ConversionError: If a key has no row, or a row at the end no line.
+    """
+    highest_used = max(dict(entries).values(), default=-1)
+    # An equal key further down may have replaced one of these.
+    highest = max((number for _, number in entries), default=-1)
+    if highest_used >= rows or highest + 1 < rows:
         raise ConversionError(
-            f"{file.name}: {beyond!r:.80} has the number {numbers[beyond]:,}, but there are {len(lines):,} lines. "
-            "Get the file again."
-        )
-    # the training gave each row a number; more numbers than rows are refused with the sizes of the model
-    if table is not None and table.shape[:1] > (highest + 1,):
-        raise ConversionError(
-            f"{file.name} goes up to number {highest}, but the table that it is for has {table.shape[0]} rows. "
+            f"{name} goes up to number {highest}, but the table that it is for has {rows} rows. "
             "Give the dictionary of this model."
         )
-    return numbers
 
 
-def rows_of(numbers: dict[str, int], name: str) -> tuple[str, ...]:
-    """List the keys by their numbers. A number without a key gets one that no text has."""
-    rows = [f"\0row {row}" for row in range(max(numbers.values(), default=-1) + 1)]
+def rows_of(numbers: dict[str, int], name: str, *, size: int = 0) -> tuple[str, ...]:
+    """List the keys by their numbers.
+
+    Args:
+        numbers: The number of each key.
+        name: How messages call the dictionary.
+        size: The number of rows at least. A row without a key gets a name that no text contains.
+
+    Raises:
+        ConversionError: If two keys have one number.
+    """
+    rows = [f"\0row {row}" for row in range(max([size, *(number + 1 for number in numbers.values())]))]
     for key, number in numbers.items():
         if not rows[number].startswith("\0row "):
             raise ConversionError(

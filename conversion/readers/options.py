@@ -49,6 +49,11 @@ def read_options(path: Path, *, name: str) -> dict[str, Any]:
     return parsed
 
 
+def as_json(value: Any) -> str:
+    """Write a value as the options file has it, cut to 80 characters for a message."""
+    return f"{json.dumps(value, ensure_ascii=False):.80}"
+
+
 def _depth(value: Any) -> int:
     """How deep objects and lists are nested, found level by level: the parser goes deeper than a recursion could."""
     depth, level = 0, [value]
@@ -69,4 +74,4 @@ def _refuse_constant(constant: str) -> Never:
     raise ValueError(f"{constant} is no number")
 
 
-__all__ = ["read_options"]
+__all__ = ["as_json", "read_options"]

@@ -6,7 +6,6 @@ DeepPavlov's copy of it, `deeppavlov/models/elmo/bilm_model.py`, has the same.
 
 import logging
 import re
-from collections.abc import Container
 from contextlib import ExitStack
 from functools import partial
 
@@ -18,6 +17,8 @@ from .base import (
     InputFile,
     OriginalArray,
     OriginalCheckpoint,
+    Softmax,
+    Tables,
     describe,
     source_files,
 )
@@ -44,8 +45,8 @@ OF_TRAINING = "are training state, such as optimizer slots,"
 #: The variables of the training, such as the optimizer's slots.
 LEFT = re.compile(r"(?!lm/).*|.*/Adagrad(_\d+)?")
 
-#: The softmax, `[V, P]` and `[V]`; with `share_embedding_softmax` the first is the table of the words.
-SOFTMAX = ("lm/softmax/W", "lm/softmax/b")
+TABLES = Tables(characters="lm/char_embed", words="lm/embedding")
+SOFTMAX = Softmax(weight="lm/softmax/W", bias="lm/softmax/b")
 
 #: `model_checkpoint_path: "/home/author/model.ckpt-935588"`, whatever the folder.
 STATE = re.compile(r'^model_checkpoint_path:\s*"(?:[^"]*[/\\])?([^"/\\]+)"', re.MULTILINE)
@@ -81,7 +82,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
     words = None if vocabulary is None else read_lines(vocabulary)
     _refuse_strangers(files, index_file, [*shards, options, vocabulary])
     left = {name for name in index.entries if LEFT.fullmatch(name)}
-    softmax = [name for name in SOFTMAX if name in index.entries]
+    softmax = [name for name in (SOFTMAX.weight, SOFTMAX.bias) if name in index.entries]
     reason = _rows_without_words(words) if softmax else None
     if reason is not None:
         logger.warning("%s: the softmax is left, as %s.", index_file.name, reason)
@@ -97,17 +98,14 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         weights_name=index_file.name.removesuffix(SUFFIX),
         options_name=options.name,
         sources=source_files(used),
+        tables=TABLES,
+        softmax=SOFTMAX if softmax and reason is None else None,
         vocabulary=words,
         vocabulary_name=None if vocabulary is None else vocabulary.name,
         left=tuple(sorted(left)),
         left_reason=OF_TRAINING if reason is None else NOT_OF_BILM,
         resources=resources,
     )
-
-
-def has_softmax(names: Container[str]) -> bool:
-    """Whether a softmax, or part of one, is among the names."""
-    return any(name in names for name in SOFTMAX)
 
 
 def _rows_without_words(words: tuple[str, ...] | None) -> str | None:
@@ -251,12 +249,10 @@ def _read(shard: InputFile, entry: Entry, name: str) -> np.ndarray:
 
 __all__ = [
     "FORMAT",
-    "SOFTMAX",
     "SUFFIX",
     "arrays_of",
     "find_indices",
     "find_shards",
-    "has_softmax",
     "read",
     "recognises",
     "without_checkpoints",

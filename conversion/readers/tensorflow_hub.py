@@ -7,7 +7,7 @@ https://github.com/allenai/bilm-tf/blob/master/bilm/model.py, function `_pretrai
 import re
 from contextlib import ExitStack
 
-from .base import ConversionError, InputFile, OriginalCheckpoint, SelectionError, source_files
+from .base import ConversionError, InputFile, OriginalCheckpoint, SelectionError, Sizes, Tables, source_files
 from .options import read_options
 from .parts import find_vocabulary, only, options_among, read_lines
 from .refused import HUB_NAMES
@@ -18,6 +18,8 @@ from .tensorflow_checkpoint import SUFFIX, arrays_of, find_indices, find_shards,
 FORMAT = "tensorflow-hub"
 
 SCOPE = "bilm"
+
+TABLES = Tables(characters="bilm/char_embed", words="bilm/embedding", padded=True)
 
 #: Variables of the model. Others are the states of the cells, the untrained mix, and those of the optimiser.
 KEPT = re.compile(
@@ -61,17 +63,39 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         if file.explicit and file not in used and file.basename not in HUB_NAMES:
             raise ConversionError(f"{file.name} ({file.kind.value}) is no part of this module. Leave it out.")
     kept = {name: entry for name, entry in index.entries.items() if KEPT.fullmatch(name)}
-    return OriginalCheckpoint(
+    checkpoint = OriginalCheckpoint(
         format=FORMAT,
         options={} if options is None else read_options(options.location, name=options.name),
         arrays=arrays_of(kept, shards),
         weights_name=index_file.name.removesuffix(SUFFIX),
         options_name="the shape of its other variables" if options is None else options.name,
         sources=source_files(used),
+        tables=TABLES,
         vocabulary=None if vocabulary is None else read_lines(vocabulary),
         vocabulary_name=None if vocabulary is None else vocabulary.name,
         left=tuple(sorted(index.entries.keys() - kept.keys())),
         resources=resources,
+    )
+    if options is None:
+        checkpoint.sizes = _sizes(checkpoint)
+    return checkpoint
+
+
+def _sizes(checkpoint: OriginalCheckpoint) -> Sizes:
+    cells = "bilm/RNN_0/RNN/MultiRNNCell/Cell{}/rnn/lstm_cell/projection/kernel"
+    convolutions = range(checkpoint.count("bilm/CNN/W_cnn_{}"))
+    # [1, width, depth, number] each
+    kernels = [checkpoint.shape_of(f"bilm/CNN/W_cnn_{i}", 4) for i in convolutions]
+    # [262, depth], [C, P]
+    _, depth = checkpoint.shape_of(TABLES.characters, 2)
+    cell, projection = checkpoint.shape_of(cells.format(0), 2)
+    return Sizes(
+        char_embedding=depth,
+        char_filters=tuple((width, number) for _, width, _, number in kernels),
+        num_highway_layers=checkpoint.count("bilm/CNN_high_{}/W_carry"),
+        cell=cell,
+        projection=projection,
+        num_layers=checkpoint.count(cells),
     )
 
 

@@ -10,15 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from .base import ConversionError
+from .base import SPECIAL_WORDS, ConversionError
 from .content import Kind
 
 
 #: The one line that takes no row: a left-over of the 1 Billion Word benchmark's own vocabulary.
 SKIPPED_LINE = "!!!MAXTERMID"
-
-#: Words that a language model has beside those of its text, in the order in which missing ones are appended.
-SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 
 #: More than any vocabulary, 1 million words in the largest release, and less than a bomb.
 MAX_BYTES = 1 << 26

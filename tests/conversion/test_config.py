@@ -155,14 +155,14 @@ def test_options_of_the_training_program_are_known(tmp_path: Path, caplog: pytes
 
 WRONG = {
     "lstm": ([], r"options.json: lstm is \[\]; it must be an object"),
-    "lstm.dim": ("8", "options.json: lstm.dim is '8'; it must be a whole number from 1 to 65536"),
+    "lstm.dim": ("8", 'options.json: lstm.dim is "8"; it must be a whole number from 1 to 65536'),
     "lstm.projection_dim": (-4, "lstm.projection_dim is -4; it must be a whole number from 1"),
     "lstm.n_layers": (10**9, "lstm.n_layers is 1000000000; it must be a whole number from 1 to 64"),
     "lstm.cell_clip": (-3, "lstm.cell_clip is -3; it must be a number, 0 or null for no clipping"),
-    "lstm.proj_clip": (True, "lstm.proj_clip is True; it must be a number"),
-    "lstm.use_skip_connections": ("yes", "lstm.use_skip_connections is 'yes'; it must be true or false"),
-    "char_cnn": (None, "char_cnn is None; it must be an object"),
-    "char_cnn.activation": ("gelu", 'char_cnn.activation is \'gelu\'; it must be "relu" or "tanh"'),
+    "lstm.proj_clip": (True, "lstm.proj_clip is true; it must be a number"),
+    "lstm.use_skip_connections": ("yes", 'lstm.use_skip_connections is "yes"; it must be true or false'),
+    "char_cnn": (None, "char_cnn is null; it must be an object"),
+    "char_cnn.activation": ("gelu", 'char_cnn.activation is "gelu"; it must be "relu" or "tanh"'),
     "char_cnn.embedding": (4, "char_cnn.embedding is 4; it must be an object"),
     "char_cnn.embedding.dim": (1.5, "char_cnn.embedding.dim is 1.5; it must be a whole number"),
     "char_cnn.filters": ([[1, 4], [60, 4]], r"char_cnn.filters is .*widths up to 50"),
@@ -171,7 +171,7 @@ WRONG = {
         "char_cnn.max_characters_per_token is 2; it must be a whole",
     ),
     "char_cnn.n_highway": (-1, "char_cnn.n_highway is -1; it must be a whole number from 0 to 64"),
-    "bidirectional": (False, "bidirectional is False; it must be true: a model of one direction is no ELMo"),
+    "bidirectional": (False, "bidirectional is false; it must be true: a model of one direction is no ELMo"),
 }
 
 
@@ -346,17 +346,17 @@ def test_an_unknown_option_of_many_langs_is_kept_and_reported(
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("encoder", None, "cnn_tiny.json: encoder is None; it must be an object"),
-        ("encoder.name", "lstm", "encoder.name is 'lstm'; it must be \"elmo\""),
-        ("token_embedder.name", "lstm", "token_embedder.name is 'lstm'; it must be \"cnn\""),
+        ("encoder", None, "cnn_tiny.json: encoder is null; it must be an object"),
+        ("encoder.name", "lstm", 'encoder.name is "lstm"; it must be "elmo"'),
+        ("token_embedder.name", "lstm", 'token_embedder.name is "lstm"; it must be "cnn"'),
         ("encoder.dim", 0, "encoder.dim is 0; it must be a whole number from 1"),
-        ("encoder.dim", "8", "encoder.dim is '8'; it must be a whole number"),
+        ("encoder.dim", "8", 'encoder.dim is "8"; it must be a whole number'),
         ("encoder.cell_clip", -1, "encoder.cell_clip is -1; it must be a number, 0 or null"),
         ("token_embedder.word_dim", -6, "token_embedder.word_dim is -6; it must be a whole number from 0"),
         ("token_embedder.word_dim", 10**9, "token_embedder.word_dim is 1000000000; it must be a whole number"),
         ("token_embedder.filters", [[1]], "token_embedder.filters is .*; it must be a list of"),
         ("token_embedder.filters", [[13, 2]], "with widths up to 12"),
-        ("token_embedder.activation", "gelu", 'token_embedder.activation is \'gelu\'; it must be "relu" or "tanh"'),
+        ("token_embedder.activation", "gelu", 'token_embedder.activation is "gelu"; it must be "relu" or "tanh"'),
         (
             "token_embedder.max_characters_per_token",
             2,
@@ -475,7 +475,7 @@ def test_without_a_softmax_none_are_sampled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_negative_samples_batch": "many"}, "n_negative_samples_batch is 'many'; it must be a whole number from 0"),
+        ({"n_negative_samples_batch": "many"}, 'n_negative_samples_batch is "many"; it must be a whole number from 0'),
         ({"sample_softmax": 1}, "sample_softmax is 1; it must be true or false"),
     ],
 )
@@ -491,3 +491,21 @@ def test_a_softmax_that_is_the_table_of_the_words(share: bool, tmp_path: Path) -
     write_training_folder(tmp_path, token_input=True, share_embedding_softmax=share)
 
     assert config_of(tmp_path).tie_word_embeddings is share
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("_elmo_lstm._elmo_lstm.forward_layer_0.state_projection.weight", (9, 8), "projection: 9, not 1 to 8"),
+        ("_elmo_lstm._token_embedder.char_conv_0.weight", (3, 4, 51), r"\[width, number\]: \[\[51, 3\]"),
+    ],
+)
+def test_tensors_of_allennlp_of_sizes_that_no_elmo_has(
+    name: str, shape: tuple[int, ...], message: str, tmp_path: Path
+) -> None:
+    state = allennlp_elmo(tmp_path)
+    state[name] = torch.ones(shape)
+    torch.save(state, tmp_path / "weights.th")
+
+    with pytest.raises(ConversionError, match=f"weights.th has arrays of no ELMo .*{message}"):
+        config_of(tmp_path, tmp_path / "weights.th")

@@ -465,11 +465,12 @@ def test_a_full_disk_is_one_error_and_no_crash(model: Path, tmp_path: Path) -> N
     program = """
 import resource, sys
 from pathlib import Path
-from elmo_hf_conversion import ConversionError, export
+from elmo_hf import ElmoError
+from elmo_hf_conversion import export
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 try:
     export(sys.argv[1], Path(sys.argv[2]))
-except ConversionError as error:
+except ElmoError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program, model, tmp_path / "out"], capture_output=True, text=True)

@@ -5,18 +5,24 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from elmo_hf_conversion.readers.base import (
     ConversionError,
     InputFile,
+    OriginalArray,
     OriginalCheckpoint,
     SourceFile,
+    Tables,
     describe,
     printable,
     source_files,
 )
 from elmo_hf_conversion.readers.content import Kind
+
+
+TABLES = Tables(characters="char_embed", words="embedding")
 
 
 def given(path: Path, content: bytes, **options: object) -> InputFile:
@@ -57,7 +63,7 @@ def test_closing_a_checkpoint_closes_its_resources() -> None:
     resources = ExitStack()
     resources.callback(closed.append, "file")
 
-    with OriginalCheckpoint("bilm-hdf5", {}, {}, "weights", "options", (), resources=resources):
+    with OriginalCheckpoint("bilm-hdf5", {}, {}, "weights", "options", (), TABLES, resources=resources):
         assert not closed
 
     assert closed == ["file"]
@@ -67,7 +73,7 @@ def test_sources_that_were_written_to_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "weights.hdf5"
     path.write_bytes(b"whole")
     sources = source_files([InputFile(path.name, Kind.HDF5, path)])
-    checkpoint = OriginalCheckpoint("format", {}, {}, path.name, "options.json", sources)
+    checkpoint = OriginalCheckpoint("format", {}, {}, path.name, "options.json", sources, TABLES)
     checkpoint.check_unchanged()
 
     path.write_bytes(b"other")
@@ -75,3 +81,15 @@ def test_sources_that_were_written_to_are_noticed(tmp_path: Path) -> None:
 
     with pytest.raises(ConversionError, match=r"weights.hdf5 changed while it was read"):
         checkpoint.check_unchanged()
+
+
+def test_a_shape_is_that_of_an_array_with_the_right_number_of_axes() -> None:
+    arrays = {name: OriginalArray((2, 3), lambda: np.zeros((2, 3))) for name in ("W_0", "W_1", "W_3")}
+    checkpoint = OriginalCheckpoint("format", {}, arrays, "weights", "options", (), TABLES)
+
+    assert checkpoint.shape_of("W_0", 2) == (2, 3)
+    assert checkpoint.count("W_{}") == 2
+    with pytest.raises(ConversionError, match=r"^weights: array W_1 is of shape \(2, 3\), options calls for 3 axes\."):
+        checkpoint.shape_of("W_1", 3)
+    with pytest.raises(ConversionError, match=r"^weights: array W_2 is missing, options calls for a matrix\."):
+        checkpoint.shape_of("W_2", 2)
