@@ -18,6 +18,7 @@ from .base import (
     describe,
     without_choice,
 )
+from .content import Kind
 from .refused import REFUSALS
 
 
@@ -50,6 +51,7 @@ def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> 
     Raises:
         ConversionError: If nothing here is a model, or models of several formats are, or the reader finds it damaged.
     """
+    _refuse_pointers(files)
     found = {reader.format: weights for reader in READERS if (weights := reader.recognises(files))}
     if found:
         chosen = _chosen(found)
@@ -63,6 +65,16 @@ def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> 
         f"No weights of a known format among {describe(files) or 'no files'}. "
         "Give the HDF5 weights and the options, a folder or a .zip with both."
     )
+
+
+def _refuse_pointers(files: list[InputFile]) -> None:
+    """Refuse what Git LFS left in place of a file: any of the parts of a model may be such a pointer."""
+    pointer = next((file for file in files if file.kind is Kind.LFS_POINTER), None)
+    if pointer is not None:
+        raise ConversionError(
+            f"{pointer.name} is a Git LFS pointer, not the file itself. Run `git lfs pull` there, "
+            "or leave it out if the model does without."
+        )
 
 
 def _chosen(found: dict[str, list[InputFile]]) -> str:

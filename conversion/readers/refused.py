@@ -38,6 +38,10 @@ def _tensorflow_hub(files: list[InputFile]) -> InputFile | None:
     return next((file for file in files if file.basename in HUB_NAMES), None)
 
 
+def _many_langs_dictionary(files: list[InputFile]) -> InputFile | None:
+    return next((file for file in files if file.basename in ("word.dic", "char.dic")), None)
+
+
 def _split_part(files: list[InputFile]) -> InputFile | None:
     return next((file for file in files if SPLIT_PART.search(file.basename)), None)
 
@@ -67,6 +71,11 @@ REFUSALS = (
         _split_part,
         "{name} is one part of a split archive. Join all parts in order, as in `cat model.tgz.part-* > model.tgz`, "
         "and give the whole.",
+    ),
+    Refusal(
+        _many_langs_dictionary,
+        "{name} is part of an ELMoForManyLangs model, but token_embedder.pkl and encoder.pkl are missing. "
+        "Give all files of the model.",
     ),
     Refusal(
         _tensorflow_hub,
@@ -102,7 +111,6 @@ REFUSALS = (
     Refusal(
         _kind(Kind.WEB_PAGE), "{name} is a web page, not a model. Download the file itself, not the page about it."
     ),
-    Refusal(_kind(Kind.LFS_POINTER), "{name} is a Git LFS pointer, not the file itself. Run `git lfs pull` there."),
 )
 
 __all__ = ["REFUSALS"]

@@ -36,14 +36,11 @@ FORMAT = "bilm-tensorflow"
 
 SUFFIX = ".index"
 
-#: Of the variables of the model, and of what the optimiser remembers of them.
+#: The scope of the model's variables, under which optimizers keep theirs, too.
 SCOPE = "lm"
 
-#: Why the variables that `LEFT` matches are left out, as messages say it.
+#: Why the variables of the training are left out, as messages say it.
 OF_TRAINING = "are training state, such as optimizer slots,"
-
-#: The variables of the training, such as the optimizer's slots.
-LEFT = re.compile(r"(?!lm/).*|.*/Adagrad(_\d+)?")
 
 TABLES = Tables(characters="lm/char_embed", words="lm/embedding")
 SOFTMAX = Softmax(weight="lm/softmax/W", bias="lm/softmax/b")
@@ -81,7 +78,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
     parsed = read_options(options.location, name=options.name)
     words = None if vocabulary is None else read_lines(vocabulary)
     _refuse_strangers(files, index_file, [*shards, options, vocabulary])
-    left = {name for name in index.entries if LEFT.fullmatch(name)}
+    left = {name for name in index.entries if _is_of_training(name, index)}
     softmax = [name for name in (SOFTMAX.weight, SOFTMAX.bias) if name in index.entries]
     reason = _rows_without_words(words) if softmax else None
     if reason is not None:
@@ -106,6 +103,14 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         left_reason=OF_TRAINING if reason is None else NOT_OF_BILM,
         resources=resources,
     )
+
+
+def _is_of_training(name: str, index: Index) -> bool:
+    """Tell whether this is no variable of the model: outside its scope, or the slot of an optimizer.
+
+    An optimizer keeps its slots under the names of the variables, such as `lm/char_embed/Adam_1`.
+    """
+    return not name.startswith(f"{SCOPE}/") or name.rpartition("/")[0] in index.entries
 
 
 def _rows_without_words(words: tuple[str, ...] | None) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from elmo_hf_conversion import ConversionError, read_original
-from support.original_formats import write_bilm_hdf5
+from support.original_formats import write_bilm_hdf5, write_training_folder
 
 
 def tensorflow_checkpoint(folder: Path) -> None:
@@ -100,6 +100,11 @@ def lfs_pointer(folder: Path) -> None:
     (folder / "weights.hdf5").write_text("version https://git-lfs.github.com/spec/v1\n")
 
 
+def dictionaries(folder: Path) -> None:
+    (folder / "config.json").write_text("{}")
+    (folder / "word.dic").write_text("<bos>\t0\n")
+
+
 def unknown(folder: Path) -> None:
     (folder / "weights.hdf5").write_bytes(b"\x00garbage")
 
@@ -121,6 +126,7 @@ REFUSED = {
     empty: "weights.hdf5 is empty",
     web_page: "weights.hdf5 is a web page",
     lfs_pointer: "weights.hdf5 is a Git LFS pointer",
+    dictionaries: "word.dic is part of an ELMoForManyLangs model, but token_embedder.pkl and encoder.pkl are missing",
     unknown: "No weights of a known format among weights.hdf5",
 }
 
@@ -143,3 +149,25 @@ def test_given_as_weights_with_options(write: Callable[[Path], None], tmp_path: 
 
     with pytest.raises(ConversionError, match=REFUSED[write]):
         read_original([options, given])
+
+
+@pytest.mark.parametrize(
+    "name", ["vocab.txt", "model.ckpt-7.index", "model.ckpt-7.data-00000-of-00001", "options.json"]
+)
+def test_every_part_may_be_a_git_lfs_pointer(name: str, tmp_path: Path) -> None:
+    write_training_folder(tmp_path)
+    lfs_pointer(tmp_path)
+    (tmp_path / "weights.hdf5").rename(tmp_path / name)
+
+    with pytest.raises(
+        ConversionError, match=rf"^{name} is a Git LFS pointer, .* Run `git lfs pull`"
+    ):
+        read_original([tmp_path])
+
+
+def test_several_git_lfs_pointers(tmp_path: Path) -> None:
+    for name in ("options.json", "weights.hdf5"):
+        (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\n")
+
+    with pytest.raises(ConversionError, match=r"^options.json is a Git LFS pointer"):
+        read_original([tmp_path])

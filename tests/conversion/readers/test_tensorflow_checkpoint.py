@@ -56,6 +56,18 @@ def test_the_variables_of_the_model_are_read_and_the_others_left(folder: Path) -
     ]
 
 
+@pytest.mark.parametrize("slots", [("Adam", "Adam_1"), ("AdamWeightDecay", "AdamWeightDecay_1"), ("lamb_m", "lamb_v")])
+def test_the_slots_of_every_optimizer_are_left(slots: tuple[str, str], folder: Path) -> None:
+    variables = {name: array for name, array in variables_of(folder).items() if "Adagrad" not in name}
+    model = [name for name in variables if name.startswith("lm/")]
+    kept = {f"{name}/{slot}": np.ones_like(variables[name]) for name in model for slot in slots}
+    write_tensorflow_checkpoint(folder, variables | kept | {"beta1_power": np.array(0.9, np.float32)})
+
+    with read_original([folder]) as checkpoint:
+        assert {*kept, "beta1_power"} < set(checkpoint.left)
+        assert checkpoint.arrays.keys() == {name for name in model if "softmax" not in name}
+
+
 def test_several_data_files_given_by_name_with_a_vocabulary(tmp_path: Path) -> None:
     variables = variables_of(tmp_path, vocabulary=VOCABULARY)
     index = write_tensorflow_checkpoint(tmp_path, variables, shards=3)
