@@ -1,14 +1,16 @@
-"""Every foreign name and axis convention, as data.
+"""Map the arrays of every original format to the parameters of `ElmoModel`, and back, by rules that are data.
 
-A rule turns arrays of the original file into parameters of `ElmoModel`, and back. bilm-tf multiplies `x @ W` and
-orders the gates i, g, f, o (TensorFlow calls g `j`); `torch.nn.Linear` multiplies `x @ W.T`, and this package orders
-i, f, g, o. Both add 1 to the forget gate when they run. Highway layers are gated as in bilm-tf, so no sign changes.
-Programs in PyTorch have our order of gates and the 1 in their bias (`config.forget_bias` is 0), but gate highway
-layers the other way round, hence their negated weights.
+The formats differ in names, axes, the order of gates and the sign of highway gates:
 
-Every change is a permutation, a padding or a change of sign: there and back again is the same to the bit.
+* bilm-tf multiplies `x @ W` and orders the gates i, g, f, o (TensorFlow calls g `j`). It adds 1 to the forget gate when
+  it runs, and gates highway layers as this package does.
+* `torch.nn.Linear` multiplies `x @ W.T`, and this package orders i, f, g, o.
+* AllenNLP and ELMoForManyLangs, which use PyTorch, order the gates as this package does and store the 1 in the bias
+  (`config.forget_bias` is 0). Their highway gates have the opposite sign, so the rules negate those weights.
 
-Letters: `C` cell, `P` projection, `F` filters in all, `V` words or characters.
+Every change permutes, pads or negates, so that converting and restoring gives the same bits.
+
+Shape notation: `C` width of a cell, `P` of a projection, `F` filters in total, `V` words or characters, `L` layers.
 """
 
 import math
@@ -26,10 +28,14 @@ from .readers.base import ConversionError, OriginalCheckpoint, Softmax
 
 @dataclass(frozen=True)
 class Change:
-    """A change of layout and the way back.
+    """A change of layout and its inverse.
 
-    Both take tensors that are read when the change asks for the next one (a full-size kernel has 64 MB), and give as
-    many as the rule has names.
+    Both take an iterable that reads each tensor only when asked for it, as a full-size kernel has 64 MB. Both return a
+    tensor for each name of the rule.
+
+    Attributes:
+        convert: Turns original tensors into parameters.
+        restore: Turns parameters into original tensors.
     """
 
     convert: Callable[[Iterable[Tensor]], Sequence[Tensor]]
@@ -38,12 +44,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Rule:
-    """Arrays of the original file, and the parameters that are made of them.
+    """A group of original arrays and the parameters that they become.
 
     Attributes:
-        sources: Each original name, with the shape that the configuration calls for.
-        targets: Names in the state dict of `ElmoModel`; `softmax.*` is beside it.
-        change: Between the two.
+        sources: The original names, each with the shape that the configuration calls for.
+        targets: The names in the state dict of `ElmoModel`; `softmax.*` belongs to `ElmoForPreTraining`.
+        change: The change of layout between the two.
     """
 
     sources: dict[str, tuple[int, ...]]
@@ -52,12 +58,12 @@ class Rule:
 
 
 def bilm_rules(config: ElmoConfig, *, words: int = 0, single_cell: bool = False) -> Iterator[Rule]:
-    """List the rules for a checkpoint of this shape.
+    """List the rules for the HDF5 weights of bilm-tf.
 
     Args:
         config: The configuration.
-        words: Rows of the original's word embedding; used where the model reads words.
-        single_cell: The only layer is named `LSTMCell`, without `MultiRNNCell/Cell0`, as TensorFlow does.
+        words: The number of rows of the original word table, for a model that reads words.
+        single_cell: Whether the only layer is named `LSTMCell`, without `MultiRNNCell/Cell0`, as TensorFlow may do.
 
     Yields:
         The rules, in the order of the forward pass.
@@ -100,7 +106,14 @@ def _character_rules(config: ElmoConfig, projection: int) -> Iterator[Rule]:
 
 
 def _layer_rules(config: ElmoConfig, projection: int, cells: list[str], layer: str) -> Iterator[Rule]:
-    """Rules of one layer; `cells` holds the original names of the forward and the backward one."""
+    """List the rules of one layer.
+
+    Args:
+        config: The configuration.
+        projection: The width `P` of a direction's output.
+        cells: The original names of the forward and the backward cell.
+        layer: The layer's name in `ElmoModel`.
+    """
     width = config.intermediate_size
     yield Rule(
         {f"{cell}/W_0": (2 * projection, 4 * width) for cell in cells},
@@ -113,7 +126,9 @@ def _layer_rules(config: ElmoConfig, projection: int, cells: list[str], layer: s
         LSTM_BIAS,
     )
     if width != projection:
-        yield Rule({f"{cell}/W_P_0": (width, projection) for cell in cells}, (f"{layer}.output_weight",), BOTH_WAYS)
+        yield Rule(
+            {f"{cell}/W_P_0": (width, projection) for cell in cells}, (f"{layer}.output_weight",), BOTH_DIRECTIONS
+        )
 
 
 def _hdf5_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:
@@ -123,7 +138,7 @@ def _hdf5_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[
 
 
 def _tensorflow_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:
-    """The rules of HDF5, under the names that the variables had in training."""
+    """List the rules of the HDF5 weights, with the names that the variables have in training."""
     single_cell = "lm/RNN_0/rnn/lstm_cell/kernel" in checkpoint.arrays
     for rule in bilm_rules(config, words=_rows(checkpoint, "lm/embedding"), single_cell=single_cell):
         yield replace(rule, sources={_variable(name): shape for name, shape in rule.sources.items()})
@@ -139,7 +154,10 @@ def _softmax_rules(softmax: Softmax, config: ElmoConfig) -> Iterator[Rule]:
 
 
 def _variable(name: str) -> str:
-    """`RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0` -> `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/kernel`."""
+    """Turn a name of the HDF5 weights into that of the variable in training.
+
+    Such as `RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0` into `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/kernel`.
+    """
     for dumped, trained in (
         ("/RNN/", "/rnn/"),
         ("/MultiRNNCell/Cell", "/multi_rnn_cell/cell_"),
@@ -151,8 +169,8 @@ def _variable(name: str) -> str:
     return f"lm/{name}"
 
 
-def _hub_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - as all
-    """The rules of HDF5, under the names that the variables have at inference, where padding has its row."""
+def _hub_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - all take both
+    """List the rules of the HDF5 weights, with the names of inference, where the character table has row 0 for padding."""
     table: dict[str, tuple[int, ...]] = {"bilm/char_embed": (config.char_vocab_size, config.char_embedding_dim)}
     for rule in bilm_rules(config):
         sources = {f"bilm/{_inference_name(name)}": shape for name, shape in rule.sources.items()}
@@ -163,7 +181,10 @@ def _hub_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[R
 
 
 def _inference_name(name: str) -> str:
-    """`RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0` -> `RNN_0/RNN/MultiRNNCell/Cell0/rnn/lstm_cell/kernel`."""
+    """Turn a name of the HDF5 weights into that of the variable at inference.
+
+    Such as `RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0` into `RNN_0/RNN/MultiRNNCell/Cell0/rnn/lstm_cell/kernel`.
+    """
     for dumped, part in (("W_P_0", "projection/kernel"), ("W_0", "kernel"), ("B", "bias")):
         name = name.replace(f"/LSTMCell/{dumped}", f"/rnn/lstm_cell/{part}")
     return name
@@ -201,7 +222,7 @@ def _allennlp_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Itera
         yield Rule({checkpoint.alignment: shape}, ("scalar_mix.alignment.weight",), SAME)
 
 
-def _many_langs_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - as all
+def _many_langs_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - all take both
     encoder, projection = "token_encoder", config.hidden_size // 2
     if config.word_embedding_dim:
         yield Rule(
@@ -227,7 +248,7 @@ def _many_langs_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Ite
 
 
 def torch_highway_rules(config: ElmoConfig, prefix: str) -> Iterator[Rule]:
-    """Rules of AllenNLP's highway layers: the transformed half first, then the gate of what is kept."""
+    """List the rules of AllenNLP's highway layers: the transform comes first, then the gate of the carried input."""
     width = config.char_feature_dim
     for k in range(config.num_highway_layers):
         source, target = f"{prefix}._layers.{k}", f"token_encoder.highways.{k}"
@@ -236,41 +257,41 @@ def torch_highway_rules(config: ElmoConfig, prefix: str) -> Iterator[Rule]:
 
 
 def torch_lstm_rules(config: ElmoConfig, prefix: str) -> Iterator[Rule]:
-    """Rules of the layers of AllenNLP's `ElmoLstm`, of which ELMoForManyLangs has a copy."""
+    """List the rules of AllenNLP's `ElmoLstm`, of which ELMoForManyLangs has a copy."""
     width, cell = config.hidden_size // 2, config.intermediate_size
     for layer in range(config.num_hidden_layers):
-        ways = [f"{prefix}{way}_layer_{layer}" for way in ("forward", "backward")]
+        cells = [f"{prefix}{direction}_layer_{layer}" for direction in ("forward", "backward")]
         target = f"layers.{layer}"
         inputs = [f"{target}.input_projections.{d}" for d in (0, 1)]
-        for sources, shape, targets, change in (
+        for source, shape, targets, change in (
             ("input_linearity.weight", (4 * cell, width), [f"{name}.weight" for name in inputs], SAME),
-            ("state_linearity.weight", (4 * cell, width), [f"{target}.recurrent_weight"], BOTH_WAYS_TRANSPOSED),
+            ("state_linearity.weight", (4 * cell, width), [f"{target}.recurrent_weight"], BOTH_DIRECTIONS_TRANSPOSED),
             ("state_linearity.bias", (4 * cell,), [f"{name}.bias" for name in inputs], SAME),
-            ("state_projection.weight", (width, cell), [f"{target}.output_weight"], BOTH_WAYS_TRANSPOSED),
+            ("state_projection.weight", (width, cell), [f"{target}.output_weight"], BOTH_DIRECTIONS_TRANSPOSED),
         ):
-            yield Rule({f"{way}.{sources}": shape for way in ways}, tuple(targets), change)
+            yield Rule({f"{name}.{source}": shape for name in cells}, tuple(targets), change)
 
 
 def to_state_dict(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> dict[str, Tensor]:
-    """Convert a checkpoint.
+    """Convert the arrays of a checkpoint to parameters.
 
-    Names and shapes are compared before a number is read; then each rule's arrays are read, converted and let go.
+    Names and shapes are checked before any number is read. Then each rule's arrays are read, converted and released.
 
     Args:
         checkpoint: The original.
         config: Its configuration.
 
     Returns:
-        The parameters of `ElmoModel`, but for the mix of the layers where the original has none, and the softmax where
-        it is there; a softmax that is the table of the words is not there twice.
+        The parameters of `ElmoModel`, without a layer mix if the original has none, and with `softmax.*` if it has a
+        softmax. A softmax that shares the word table appears there only.
 
     Raises:
-        ConversionError: If an array is missing, left over, misshapen or not finite.
+        ConversionError: If an array is missing, left over, of the wrong shape or not finite.
     """
     rules = rules_of(checkpoint, config)
     _check(checkpoint, rules)
     state: dict[str, Tensor] = {}
-    # the largest first, while there is most room
+    # The largest come first, while most memory is free.
     for rule in sorted(rules, key=_size, reverse=True):
         arrays = (torch.from_numpy(checkpoint.arrays[name].read()) for name in rule.sources)
         state.update(zip(rule.targets, rule.change.convert(arrays), strict=True))
@@ -278,7 +299,7 @@ def to_state_dict(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> dict[st
 
 
 def rules_of(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> list[Rule]:
-    """List the rules for a checkpoint, as its format has them."""
+    """List the rules for a checkpoint of any format."""
     return [*RULES[checkpoint.format](checkpoint, config)]
 
 
@@ -287,7 +308,7 @@ def _size(rule: Rule) -> int:
 
 
 def to_original(state: Mapping[str, Tensor], rules: list[Rule]) -> dict[str, np.ndarray]:
-    """Restore the original arrays from the parameters: `to_state_dict`, backwards."""
+    """Restore the original arrays from parameters: the inverse of `to_state_dict`."""
     arrays: dict[str, np.ndarray] = {}
     for rule in rules:
         restored = rule.change.restore(state[name] for name in rule.targets)
@@ -315,12 +336,15 @@ def _check(checkpoint: OriginalCheckpoint, rules: list[Rule]) -> None:
 
 
 def each(convert: Callable[[Tensor], Tensor], restore: Callable[[Tensor], Tensor]) -> Change:
-    """A change of each tensor for itself."""
+    """Make a change that treats each tensor by itself."""
     return Change(lambda tensors: [*map(convert, tensors)], lambda tensors: [*map(restore, tensors)])
 
 
 def padded_rows(after: int) -> Change:
-    """`[V, ...]` <-> `[1 + V + after, ...]`: id 0 is padding, words that the vocabulary lacks have rows of zeros."""
+    """Make the change `[V, ...]` <-> `[1 + V + after, ...]`.
+
+    Row 0 is that of padding; the rows after the table are zeros for special words that the vocabulary lacks.
+    """
     return each(
         lambda table: torch.nn.functional.pad(table, (0, 0) * (table.ndim - 1) + (1, after)),
         lambda table: table[1 : len(table) - after].contiguous(),
@@ -332,30 +356,30 @@ def _same(tensor: Tensor) -> Tensor:
 
 
 def _transposed(matrix: Tensor) -> Tensor:
-    """`[n, m]` -> `[m, n]`."""
+    """Turn `[n, m]` into `[m, n]`."""
     return matrix.T.contiguous()
 
 
 def _convolution(kernel: Tensor) -> Tensor:
-    """`[1, width, in, out]` -> `[out, in, width]`."""
+    """Turn `[1, width, in, out]` into `[out, in, width]`."""
     return kernel.squeeze(0).permute(2, 1, 0).contiguous()
 
 
 def _original_convolution(weight: Tensor) -> Tensor:
-    """`[out, in, width]` -> `[1, width, in, out]`."""
+    """Turn `[out, in, width]` into `[1, width, in, out]`."""
     return weight.permute(2, 1, 0).unsqueeze(0).contiguous()
 
 
 def _swap_gates(tensor: Tensor) -> Tensor:
-    """`[..., 4C]` between the orders i, g, f, o and i, f, g, o; the same both ways."""
+    """Swap the inner gates of `[..., 4C]`: from i, g, f, o to i, f, g, o, and from that back."""
     first, second, third, last = tensor.chunk(4, dim=-1)
     return torch.cat([first, third, second, last], dim=-1)
 
 
 def _lstm_kernels(kernels: Iterable[Tensor]) -> list[Tensor]:
-    """Forward and backward `[2P, 4C]` -> two input weights `[4C, P]` and the recurrent weight `[2, P, 4C]`.
+    """Split a kernel `[2P, 4C]` per direction into two input weights `[4C, P]` and one recurrent weight `[2, P, 4C]`.
 
-    The rows of a kernel are those of the input, then those of the recurrence.
+    The first rows of a kernel multiply the input, the others the hidden state.
     """
     inputs, recurrent = [], []
     for kernel in kernels:
@@ -368,7 +392,7 @@ def _lstm_kernels(kernels: Iterable[Tensor]) -> list[Tensor]:
 
 
 def _original_lstm_kernels(weights: Iterable[Tensor]) -> list[Tensor]:
-    """The way back."""
+    """Invert `_lstm_kernels`."""
     forward, backward, recurrent = weights
     return [
         torch.cat([_swap_gates(of_input.T), _swap_gates(of_state)])
@@ -376,37 +400,37 @@ def _original_lstm_kernels(weights: Iterable[Tensor]) -> list[Tensor]:
     ]
 
 
-def _both_ways(matrices: Iterable[Tensor]) -> list[Tensor]:
-    """Forward and backward `[C, P]` -> `[2, C, P]`."""
+def _stacked(matrices: Iterable[Tensor]) -> list[Tensor]:
+    """Stack the directions' `[C, P]` to `[2, C, P]`."""
     return [torch.stack([*matrices])]
 
 
-def _each_way(stacked: Iterable[Tensor]) -> list[Tensor]:
-    """`[2, C, P]` -> forward and backward `[C, P]`."""
+def _unstacked(stacked: Iterable[Tensor]) -> list[Tensor]:
+    """Invert `_stacked`."""
     (matrices,) = stacked
     return [*matrices.unbind()]
 
 
 def _joined(parts: Iterable[Tensor]) -> list[Tensor]:
-    """`L + 1` times `[1]` -> `[L + 1]`."""
+    """Join `L + 1` tensors `[1]` to `[L + 1]`."""
     return [torch.cat([*parts])]
 
 
 def _parted(joined: Iterable[Tensor]) -> list[Tensor]:
-    """`[L + 1]` -> `L + 1` times `[1]`."""
+    """Invert `_joined`."""
     (whole,) = joined
     return [*whole.split(1)]
 
 
 def _highway(joined: Iterable[Tensor]) -> list[Tensor]:
-    """`[2F, ...]` -> transformation and gate, `[F, ...]` each; their gate opens to the input, ours closes to it."""
+    """Split `[2F, ...]` into transform and gate, `[F, ...]` each; AllenNLP's gate has the opposite sign."""
     (whole,) = joined
     transform, carry = whole.chunk(2)
     return [transform.contiguous(), -carry]
 
 
 def _original_highway(parts: Iterable[Tensor]) -> list[Tensor]:
-    """The way back."""
+    """Invert `_highway`."""
     transform, gate = parts
     return [torch.cat([transform, -gate])]
 
@@ -416,15 +440,15 @@ TRANSPOSE = each(_transposed, _transposed)
 CONVOLUTION = each(_convolution, _original_convolution)
 LSTM_BIAS = each(_swap_gates, _swap_gates)
 LSTM_KERNELS = Change(_lstm_kernels, _original_lstm_kernels)
-BOTH_WAYS = Change(_both_ways, _each_way)
-BOTH_WAYS_TRANSPOSED = Change(
-    lambda matrices: _both_ways(matrix.T for matrix in matrices),
-    lambda stacked: [*map(_transposed, _each_way(stacked))],
+BOTH_DIRECTIONS = Change(_stacked, _unstacked)
+BOTH_DIRECTIONS_TRANSPOSED = Change(
+    lambda matrices: _stacked(matrix.T for matrix in matrices),
+    lambda stacked: [*map(_transposed, _unstacked(stacked))],
 )
 JOINED = Change(_joined, _parted)
 HIGHWAY = Change(_highway, _original_highway)
 
-#: The rules of each format, by its name.
+#: Lists the rules for a checkpoint of each format, by the format's name.
 RULES: dict[str, Callable[[OriginalCheckpoint, ElmoConfig], Iterator[Rule]]] = {
     "allennlp-torch": _allennlp_rules,
     "bilm-hdf5": _hdf5_rules,

@@ -159,9 +159,7 @@ def test_every_part_may_be_a_git_lfs_pointer(name: str, tmp_path: Path) -> None:
     lfs_pointer(tmp_path)
     (tmp_path / "weights.hdf5").rename(tmp_path / name)
 
-    with pytest.raises(
-        ConversionError, match=rf"^{name} is a Git LFS pointer, .* Run `git lfs pull`"
-    ):
+    with pytest.raises(ConversionError, match=rf"^{name} is a Git LFS pointer, .* Run `git lfs pull`"):
         read_original([tmp_path])
 
 
