@@ -2,8 +2,8 @@
 
 The formats differ in names, axes, the order of gates and the sign of highway gates:
 
-* bilm-tf multiplies `x @ W` and orders the gates i, g, f, o (TensorFlow calls g `j`). It adds 1 to the forget gate when
-  it runs, and gates highway layers as this package does.
+* bilm-tf multiplies `x @ W` and orders the gates i, g, f, o (TensorFlow calls g `j`). It adds 1 to the forget gate at
+  run time, and gates highway layers as this package does.
 * `torch.nn.Linear` multiplies `x @ W.T`, and this package orders i, f, g, o.
 * AllenNLP and ELMoForManyLangs, which use PyTorch, order the gates as this package does and store the 1 in the bias
   (`config.forget_bias` is 0). Their highway gates have the opposite sign, so the rules negate those weights.
@@ -170,7 +170,7 @@ def _variable(name: str) -> str:
 
 
 def _hub_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:  # noqa: ARG001 - all take both
-    """List the rules of the HDF5 weights, with the names of inference, where the character table has row 0 for padding."""
+    """List the rules of the HDF5 weights under the names of inference, where the character table has a padding row."""
     table: dict[str, tuple[int, ...]] = {"bilm/char_embed": (config.char_vocab_size, config.char_embedding_dim)}
     for rule in bilm_rules(config):
         sources = {f"bilm/{_inference_name(name)}": shape for name, shape in rule.sources.items()}
