@@ -7,7 +7,7 @@ direction's output, `C` width of the cell. The leading 2 is the direction: 0 rea
 from its last.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -28,22 +28,34 @@ class LstmWeights(NamedTuple):
     projection_clip: float | None
 
 
+class LinearMaps(NamedTuple):
+    """The maps from the layer below to the inputs of the gates.
+
+    Attributes:
+        forward: The weight of direction 0, `[4 * C, D]`.
+        backward: The weight of direction 1, `[4 * C, D]`.
+        bias: `[2, 4 * C]` in float32, the forget bias included.
+    """
+
+    forward: torch.Tensor
+    backward: torch.Tensor
+    bias: torch.Tensor
+
+
 class LstmCall(NamedTuple):
     """One layer to run over packed words, as torch's `PackedSequence` orders them.
 
     Attributes:
         inputs: `[2, N + spare, 4 * C]`, the inputs of the gates i, f, g, o with the bias; with `projections`,
             `[2, N + spare, D]`, the output of the layer below.
-        projections: `None`, or what makes gate inputs of `inputs`. `linear_weights()` returns the `[4 * C, D]` of both
-            directions, or `None` if its modules do more than a linear map; `linear_bias()` returns `[2, 4 * C]` in
-            float32.
+        projections: The maps from `inputs` to gate inputs, or `None`.
         batch_sizes: The number of running sentences at each time.
         state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
         weights: The weights of a step.
     """
 
     inputs: torch.Tensor
-    projections: Any
+    projections: LinearMaps | None
     batch_sizes: list[int]
     state: tuple[torch.Tensor, torch.Tensor]
     weights: LstmWeights
@@ -120,4 +132,4 @@ class Backend(Protocol):
         """
 
 
-__all__ = ["Backend", "Gradients", "LstmCall", "LstmWeights", "Output", "Saved"]
+__all__ = ["Backend", "Gradients", "LinearMaps", "LstmCall", "LstmWeights", "Output", "Saved"]

@@ -121,9 +121,7 @@ class NativeBackend:
         """Return why the compiled code does not take a call; `None` if it does."""
         dtype, tensors = torch.float32, [call.inputs, *call.state, call.weights.recurrent, call.weights.output]
         if call.projections is not None:
-            if (linear_weights := call.projections.linear_weights()) is None:
-                return "the input projections do more than a linear map"
-            tensors += linear_weights
+            tensors += [call.projections.forward, call.projections.backward]
             if call.inputs.dtype == torch.bfloat16 and fits(*tensors, dtype=torch.bfloat16) and widens(call.inputs):
                 return None
         return None if fits(*tensors, dtype=dtype) else "it takes plain float32 tensors on a CPU"
@@ -142,9 +140,8 @@ class NativeBackend:
         if call.projections is None:
             tensors["inputs"] = inputs
         else:
-            forward, backward = (weight.contiguous() for weight in call.projections.linear_weights())
-            tensors |= {"below": inputs, "forward": forward, "backward": backward}
-            tensors["bias"] = call.projections.linear_bias().contiguous()
+            maps = {name: part.contiguous() for name, part in call.projections._asdict().items()}
+            tensors |= {"below": inputs, **maps}
         run_job(
             "elmo_forward" if dtype == torch.float32 else "elmo_forward_bfloat16",
             call.batch_sizes,

@@ -84,18 +84,28 @@ class InputProjections(NamedTuple):
         inputs = torch.stack([project(rows) for project, rows in zip(self.modules, below, strict=True)])
         return self.add_forget_bias(inputs)
 
-    def linear_weights(self) -> list[torch.Tensor] | None:
-        """Return the weights of both directions, `[4 * C, D]`; `None` if a module does more than a linear map."""
-        for module in self.modules:
-            if not isinstance(module, nn.Linear) or type(module).forward is not nn.Linear.forward:
-                return None
-            if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
-                return None
-        return [module.get_parameter("weight") for module in self.modules]
+    def are_linear(self) -> bool:
+        """Return whether the modules are linear maps and nothing more."""
+        return all(
+            isinstance(module, nn.Linear)
+            and type(module).forward is nn.Linear.forward
+            and "forward" not in vars(module)
+            and not (module._forward_hooks or module._forward_pre_hooks)
+            for module in self.modules
+        )
 
-    def linear_bias(self) -> torch.Tensor:
-        """Return the biases with the forget bias, `[2, 4 * C]`, in float32, which does not round the sum."""
-        return self.add_forget_bias(torch.stack([module.get_parameter("bias") for module in self.modules]).float())
+    def parameters(self) -> list[torch.Tensor]:
+        """Return the weight and the bias of each direction; a parametrized module computes them for this."""
+        return [getattr(module, name) for module in self.modules for name in ("weight", "bias")]
+
+    def linear_maps(self) -> "LinearMaps | None":
+        """Return the modules' weights and biases as tensors; `None` if a module does more than a linear map."""
+        if not self.are_linear():
+            return None
+        forward, forward_bias, backward, backward_bias = self.parameters()
+        # float32 does not round the sum
+        bias = self.add_forget_bias(torch.stack([forward_bias, backward_bias]).float())
+        return LinearMaps(forward, backward, bias)
 
     def add_forget_bias(self, gates: torch.Tensor) -> torch.Tensor:
         """Add the forget bias to gates `[..., 4 * C]` in place."""
@@ -104,20 +114,34 @@ class InputProjections(NamedTuple):
         return gates
 
 
+class LinearMaps(NamedTuple):
+    """The maps from the layer below to the inputs of the gates, as tensors.
+
+    Attributes:
+        forward: The weight of direction 0, `[4 * C, D]`.
+        backward: The weight of direction 1, `[4 * C, D]`.
+        bias: `[2, 4 * C]` in float32, the forget bias included.
+    """
+
+    forward: torch.Tensor
+    backward: torch.Tensor
+    bias: torch.Tensor
+
+
 class LstmCall(NamedTuple):
     """One layer to run over packed words.
 
     Attributes:
         inputs: `[2, N + spare, 4 * C]`, the inputs of the gates i, f, g, o with the bias; with `projections`,
             `[2, N + spare, D]`, the output of the layer below.
-        projections: What makes gate inputs of `inputs`, or `None`.
+        projections: The maps from `inputs` to gate inputs, or `None`.
         batch_sizes: The number of running sentences at each time.
         state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
         weights: The weights of a step.
     """
 
     inputs: torch.Tensor
-    projections: InputProjections | None
+    projections: LinearMaps | None
     batch_sizes: list[int]
     state: tuple[torch.Tensor, torch.Tensor]
     weights: LstmWeights
@@ -235,10 +259,11 @@ def run_lstm(
     Raises:
         ValueError: If `ELMO_HF_RECURRENCE` names no backend, or one that this machine cannot run.
     """
-    call = LstmCall(below, projections, batch_sizes, state, weights)
     # without gradients, a backend can compute the gate inputs a few steps at a time
-    if is_inference(call, projections) and (backend := choose_backend(call)) is not None:
-        return backend.forward(call, None)
+    if is_inference(below, projections, state, weights) and (maps := projections.linear_maps()) is not None:
+        call = LstmCall(below, maps, batch_sizes, state, weights)
+        if (backend := choose_backend(call)) is not None:
+            return backend.forward(call, None)
     inputs = projections.apply(below)
     # mixed precision has narrowed them
     call = LstmCall(inputs, None, batch_sizes, (state[0].to(inputs), state[1].to(inputs)), weights)
@@ -248,11 +273,16 @@ def run_lstm(
     return differentiable_lstm(backend, call, below, projections)
 
 
-def is_inference(call: LstmCall, projections: InputProjections) -> bool:
-    """Return whether a call needs neither gradients nor mixed precision, which narrows the projections."""
+def is_inference(
+    below: torch.Tensor,
+    projections: InputProjections,
+    state: tuple[torch.Tensor, torch.Tensor],
+    weights: LstmWeights,
+) -> bool:
+    """Return whether a layer needs neither gradients nor mixed precision, which narrows the projections."""
     parameters = [parameter for module in projections.modules for parameter in module.parameters()]
-    tensors = call.inputs, *call.state, call.weights.recurrent, call.weights.output, *parameters
-    return not is_trained(*tensors) and not torch.is_autocast_enabled(call.inputs.device.type)
+    tensors = below, *state, weights.recurrent, weights.output, *parameters
+    return not is_trained(*tensors) and not torch.is_autocast_enabled(below.device.type)
 
 
 @functools.cache
@@ -477,10 +507,7 @@ def differentiable_lstm(
         below: `[2, N + spare, D]`, from which they were computed.
         projections: By which they were computed.
     """
-    sources: list[torch.Tensor | None] = []
-    if projections.linear_weights() is not None:
-        parameters = [getattr(module, name) for module in projections.modules for name in ("weight", "bias")]
-        sources = [below, *parameters]
+    sources = [below, *projections.parameters()] if projections.are_linear() else []
     weights = call.weights
     outputs, hidden, cell = LstmFunction.apply(
         (backend, call.batch_sizes, weights.cell_clip, weights.projection_clip, projections.forget_bias),
@@ -531,8 +558,10 @@ class LstmFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the gradients of the gate inputs, the initial state and the weights."""
-        *saved, recurrent, output = ctx.saved_tensors[:7]
-        sources = ctx.saved_tensors[7:]
+        # gradient checkpointing lets them be read only once
+        tensors = ctx.saved_tensors
+        *saved, recurrent, output = tensors[:7]
+        sources = tensors[7:]
         _, _, cell_clip, projection_clip, _ = ctx.options
         weights = LstmWeights(recurrent, output, cell_clip, projection_clip)
         # `create_graph=True`

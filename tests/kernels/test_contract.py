@@ -9,7 +9,7 @@ from elmo_hf.kernels import contract
 from elmo_hf.model import kernels_elmo, recurrence_elmo
 
 
-@pytest.mark.parametrize("name", ["LstmCall", "LstmWeights", "Saved"])
+@pytest.mark.parametrize("name", ["LinearMaps", "LstmCall", "LstmWeights", "Saved"])
 def test_the_hub_files_pass_the_same_fields(name: str) -> None:
     assert getattr(recurrence_elmo, name)._fields == getattr(contract, name)._fields
 
