@@ -16,7 +16,8 @@ from pathlib import Path
 import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.data.corpus import Corpus, read_vocabulary
+from elmo_hf.data.corpus import Corpus
+from elmo_hf.data.vocabulary import read_vocabulary
 from elmo_hf.training.batching import StreamBatches
 
 

@@ -26,7 +26,8 @@ from torch import nn
 from transformers.utils import logging
 
 from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
-from elmo_hf.data.labelled import read_labelled, read_tagged
+from elmo_hf.data.records import read_labelled
+from elmo_hf.data.tagged import read_tagged
 
 
 BATCH_SIZE = 32

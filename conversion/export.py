@@ -16,9 +16,8 @@ from torch import Tensor
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from elmo_hf import ElmoConfig, ElmoTokenizer
-from elmo_hf.embedding.formats import PatientFile
 from elmo_hf.errors import one_line
-from elmo_hf.files import new_folder, refuse_existing
+from elmo_hf.files import DeferredErrorFile, new_folder, refuse_existing
 from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model.tokenizer_backend_elmo import PAD
 
@@ -305,7 +304,7 @@ def _write_arrays(path: Path, rules: list[Rule], weights: _Weights, config: Elmo
     """Write the arrays of one rule after the other: a full-size model is never in memory as a whole."""
     shift = config.forget_bias - ADDED_FORGET_BIAS
     # HDF5 that cannot write to a file of its own ends the process, and not in order
-    with PatientFile(path, "w+") as raw:
+    with DeferredErrorFile(path, "w+") as raw:
         with h5py.File(raw, "w") as file:
             for rule in rules:
                 parameters = {name: weights[name] for name in rule.targets}

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from elmo_hf.embedding.vectors import load
+from elmo_hf.embedding.loading import load
 
 from .fetch.sources import gather, naming_files
 from .numpy_bilm import NumpyBilm

@@ -1,6 +1,7 @@
 """Create files and folders that appear whole or not at all."""
 
 import errno
+import io
 import os
 import re
 import secrets
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -166,4 +168,37 @@ def _make_readable(folder: Path) -> None:
         path.chmod(0o666 & ~mask)
 
 
-__all__ = ["check_new_file", "naming_errors", "new_file", "new_folder", "refuse_existing"]
+class DeferredErrorFile(io.FileIO):
+    """A file for `h5py.File` that keeps its first error until you call `check`.
+
+    If HDF5 saw the error, it would fill the screen with messages, and could end the process.
+    """
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all of the data; do nothing after an error."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        try:
+            while rest and self.error is None:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.error = error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the size of the file; do nothing after an error."""
+        try:
+            return super().truncate(size) if self.error is None else 0
+        except OSError as error:
+            self.error = error
+            return 0
+
+    def check(self) -> None:
+        """Raise the first error, if there was one."""
+        if self.error is not None:
+            raise self.error
+
+
+__all__ = ["DeferredErrorFile", "check_new_file", "naming_errors", "new_file", "new_folder", "refuse_existing"]

@@ -34,7 +34,7 @@ from transformers import (
 from transformers.utils.logging import set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
-from elmo_hf.data.labelled import LabelledText, load_labelled, read_labelled
+from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
 from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of

@@ -31,7 +31,7 @@ from transformers import (
 from transformers.utils.logging import set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
-from elmo_hf.data.labelled import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
+from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of

@@ -230,7 +230,7 @@ def say(message: str) -> None:
 def make_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTokenizer]":
     """Load the model to go on from, with another vocabulary if one is given, or initialise one for the vocabulary."""
     from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-    from elmo_hf.data.corpus import read_vocabulary
+    from elmo_hf.data.vocabulary import read_vocabulary
     from elmo_hf.training.vocabulary import change_vocabulary
 
     if options.model is not None:

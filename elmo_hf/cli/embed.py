@@ -2,8 +2,8 @@
 
 import argparse
 import sys
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from elmo_hf.embedding.ray_engine import RayEngine
+    from elmo_hf.embedding.sentences import SentenceInput
     from elmo_hf.embedding.vectors import Vectors
 
 # dimensions of a vector that a table shows
@@ -143,7 +144,7 @@ def _embed(options: argparse.Namespace) -> int:
 
 def _write(options: argparse.Namespace, layers: str | int) -> int:
     """Write a file of vectors."""
-    from elmo_hf.embedding.vectors import embed_corpus
+    from elmo_hf.embedding.corpus import embed_corpus
 
     try:
         num_sentences, num_words = embed_corpus(
@@ -175,24 +176,25 @@ def _engine_of(options: argparse.Namespace) -> "RayEngine | None":
     return RayEngine(options.workers)
 
 
-def _read_input(options: argparse.Namespace) -> Iterator[Any]:
+def _read_input(options: argparse.Namespace) -> Iterator["SentenceInput"]:
     """Read the sentences that the options name, each a text, a list of words, or both."""
     from elmo_hf.data.corpus import read_lines
-    from elmo_hf.data.labelled import read_texts, read_words
-    from elmo_hf.embedding.vectors import Line
-
-    def split(text: Any) -> Any:
-        return Line(text, text.split()) if options.tokenized and isinstance(text, str) else text
+    from elmo_hf.data.records import read_texts
+    from elmo_hf.data.tagged import read_conll_words
+    from elmo_hf.embedding.sentences import Sentence
 
     file_format = _format_of(options)
+    texts: Iterable[str | list[str]]
     if options.text is not None:
-        yield from map(split, options.text)
+        texts = options.text
     elif file_format == "text":
-        yield from map(split, read_lines(options.file))
+        texts = read_lines(options.file)
     elif file_format == "conll":
-        yield from read_words(options.file, word_column=options.word_column)
+        texts = read_conll_words(options.file, word_column=options.word_column)
     else:
-        yield from map(split, read_texts(options.file, text=options.text_field))
+        texts = read_texts(options.file, text=options.text_field)
+    split = options.tokenized
+    return (Sentence(text, text.split()) if split and isinstance(text, str) else text for text in texts)
 
 
 def _format_of(options: argparse.Namespace) -> str:
@@ -203,21 +205,16 @@ def _format_of(options: argparse.Namespace) -> str:
 
 def _show(options: argparse.Namespace, layers: str | int) -> int:
     """Print a table of vectors for each sentence."""
-    from elmo_hf.embedding.vectors import embed, line_of, load, on_device
+    from elmo_hf.embedding.loading import load, move_to_device
+    from elmo_hf.embedding.sentences import read_sentence
+    from elmo_hf.embedding.vectors import embed
 
     model, tokenizer = load(options.model)
-    on_device(model, options.device)
-    # the text and words of each sentence that is being computed
-    read: deque[tuple[str, list[str]]] = deque()
-
-    def sentences() -> Iterator[list[str]]:
-        for sentence in _read_input(options):
-            read.append(line_of(sentence, tokenizer))
-            yield read[-1][1]
-
-    vectors = embed(model, tokenizer, sentences(), layers=layers, batch_size=options.batch_size)
-    for number, array in enumerate(vectors):
-        _print_vectors(number, *read.popleft(), array)
+    move_to_device(model, options.device)
+    embedded, shown = tee(read_sentence(sentence, tokenizer) for sentence in _read_input(options))
+    vectors = embed(model, tokenizer, embedded, layers=layers, batch_size=options.batch_size)
+    for number, (sentence, array) in enumerate(zip(shown, vectors, strict=True)):
+        _print_vectors(number, *sentence, array)
     return 0
 
 

@@ -45,7 +45,8 @@ def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None
 
 
 def _build_vocab(options: argparse.Namespace) -> int:
-    from elmo_hf.data.corpus import count_words, coverage, most_frequent, read_sentences, write_vocabulary
+    from elmo_hf.data.corpus import read_sentences
+    from elmo_hf.data.vocabulary import count_words, coverage, most_frequent, write_vocabulary
     from elmo_hf.files import check_new_file
 
     check_new_file(options.output)

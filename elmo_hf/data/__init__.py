@@ -1,4 +1,6 @@
-"""Text and annotated files: sentences from files of any size, tagged sentences, labelled records, and batches.
+"""Text and annotated files.
 
-Imports `elmo_hf.model` for the tokenizer. `embedding`, `training`, `integrations` and `cli` import it.
+`corpus` reads sentences from text files, `tagged` sentences with a tag for each word, and `records` texts with labels;
+`vocabulary` builds and reads vocabularies, and `batches` groups sentences of similar length. Imports `model`, for the
+special words of the tokenizer, and the top-level modules. `embedding`, `training`, `integrations` and `cli` import it.
 """

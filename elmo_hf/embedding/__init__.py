@@ -1,10 +1,14 @@
-"""From text to vectors: one batch of sentences (`embed`), or a corpus of any size into files (`embed_corpus`).
+"""From text to vectors: a few sentences into arrays (`embed`), or a corpus of any size into a file (`embed_corpus`).
 
-Imports `model` and the modules above the rooms. `integrations`, `training`, `hub` and `cli` import it.
+`vectors` computes batches of sentences; `corpus` runs over a corpus, whose finished parts (`parts`) are computed by an
+engine (`engines`, `ray_engine`) and joined in one file (`formats`). Imports `data`, `model` and the top-level modules.
+`hub`, `training`, `integrations` and `cli` import it.
 """
 
-from .parts import Line
-from .vectors import Sentence, Vectors, embed, embed_corpus, load, parse_layer
+from .corpus import embed_corpus
+from .loading import load
+from .sentences import Sentence, SentenceInput
+from .vectors import Vectors, embed, parse_layer
 
 
-__all__ = ["Line", "Sentence", "Vectors", "embed", "embed_corpus", "load", "parse_layer"]
+__all__ = ["Sentence", "SentenceInput", "Vectors", "embed", "embed_corpus", "load", "parse_layer"]

@@ -1,66 +1,72 @@
-"""Parts of a corpus computed by the workers of Ray Data, on one machine or many.
+"""Compute the parts of a corpus with the workers of Ray Data, on one machine or many.
 
-The driver writes the sentences of each part into the folder of parts, which all workers must see (a shared disk, or
-one machine); a worker writes the part beside them. What a worker was at when it failed, another one does again.
+The driver writes the sentences of each part to the folder of parts, which all workers must see (on a shared disk, or
+because there is one machine). A worker writes the part beside them. A failed worker's part is retried.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, one_line
 
-from .parts import Line, read_lines_of, save_lines, save_part
-from .vectors import Job, Wanted, compute_part, load, on_device
+from .engines import CorpusOptions, PartEmbedder
+from .parts import UnfinishedPart, read_unfinished_part, save_part, save_sentences
+from .vectors import Progress
 
 
 class PartWorker:
-    """What a worker keeps between parts: the model.
+    """A worker, which loads the model once and then computes one part after the other.
 
     Args:
-        folder: The model's.
-        device: Where to compute, as torch calls it.
-        wanted: What is to be computed.
+        folder: The model folder.
+        device: The device to compute on, by the name that torch has for it.
+        options: The options of the vectors.
     """
 
-    def __init__(self, folder: str, device: str, wanted: tuple[Any, ...]) -> None:
+    def __init__(self, folder: str, device: str, options: CorpusOptions) -> None:
         import torch
 
         # a worker has one core
         torch.set_num_threads(1)
-        self.model, self.tokenizer = load(folder)
-        on_device(self.model, device)
-        self.wanted = Wanted(*wanted)
+        self.embedder = PartEmbedder(Path(folder), device, options)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Compute a part and write it."""
-        path = Path(row["path"])
-        lines = read_lines_of(path)
-        path.unlink(missing_ok=True)
-        save_part(path, compute_part(self.model, self.tokenizer, lines, self.wanted))
-        return {"path": row["path"], "words": sum(len(line.words) for line in lines)}
+        """Compute a part and write it.
+
+        Args:
+            row: The `path` of the part.
+
+        Returns:
+            The `path`, and the number of `words`.
+        """
+        part = read_unfinished_part(Path(row["path"]))
+        # left by a worker that failed
+        part.path.unlink(missing_ok=True)
+        save_part(part.path, self.embedder.embed_part(part.sentences))
+        return {"path": row["path"], "words": sum(len(sentence.words) for sentence in part.sentences)}
 
 
 class RayEngine:
-    """Computes parts on Ray, which is started on this machine unless a cluster is there (`RAY_ADDRESS`).
+    """Computes parts on Ray, at the cluster that `RAY_ADDRESS` names, or else on this machine.
 
     Args:
-        workers: How many there are; with the device `cuda` each has a GPU of its own, else a core.
+        workers: The number of workers; each has a GPU of its own if the device is `cuda`, and otherwise a core.
     """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def __call__(self, parts: Iterable[tuple[Path, list[Line]]], job: Job, done: Callable[[int], object]) -> None:
-        """Compute parts and write each to its path.
+    def __call__(self, parts: Iterable[UnfinishedPart], embedder: PartEmbedder, progress: Progress) -> None:
+        """Compute parts and write each of them to its path.
 
         Args:
-            parts: Where each part is to be, and its sentences.
-            job: What is to be computed, and by which model.
-            done: Is told the number of words after each part.
+            parts: The parts, in the order of the corpus.
+            embedder: The folder, device and options that the workers use.
+            progress: Receives the number of words after each part.
 
         Raises:
-            ElmoError: If Ray is not installed, or its workers fail time and again.
+            ElmoError: If Ray is not installed, or its workers fail again and again.
         """
         try:
             import ray
@@ -68,27 +74,27 @@ class RayEngine:
         except ImportError as error:
             raise ElmoError("The engine ray needs Ray: pip install 'elmo_hf[ray]'") from error
         rows = []
-        for path, lines in parts:
-            save_lines(path, lines)
-            rows.append({"path": str(path.resolve())})
+        for part in parts:
+            save_sentences(part)
+            rows.append({"path": str(part.path.resolve())})
         if not rows:
             return
         if not ray.is_initialized():
             ray.init(logging_level="error", log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
-        gpus = 1 if job.device.startswith("cuda") else 0
+        gpus = 1 if embedder.device.startswith("cuda") else 0
         computed = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
             PartWorker,
-            fn_constructor_args=(str(job.folder.resolve()), job.device, tuple(job.wanted)),
+            fn_constructor_args=(str(embedder.folder.resolve()), embedder.device, embedder.options),
             compute=ray.data.ActorPoolStrategy(size=min(self.workers, len(rows))),
             num_cpus=0 if gpus else 1,
             num_gpus=gpus,
         )
         try:
             for row in computed.iter_rows():
-                done(row["words"])
+                progress(row["words"])
         except ray.exceptions.RayError as error:
-            raise ElmoError(f"Ray's workers fail ({' '.join(str(error).split())[-300:]}): see Ray's logs.") from error
+            raise ElmoError(f"Ray's workers fail ({one_line(error)[-300:]}): see Ray's logs.") from error
 
 
 __all__ = ["RayEngine"]

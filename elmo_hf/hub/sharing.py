@@ -23,7 +23,7 @@ from huggingface_hub.utils import validate_repo_id
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from elmo_hf import __version__, model
-from elmo_hf.embedding.vectors import load
+from elmo_hf.embedding.loading import load
 from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model import MODEL_CLASSES

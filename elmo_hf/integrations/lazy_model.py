@@ -7,7 +7,9 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.bundled import model_folder
-from elmo_hf.embedding.vectors import Sentence, Vectors, embed, load, on_device, parse_layer
+from elmo_hf.embedding.loading import load, move_to_device
+from elmo_hf.embedding.sentences import SentenceInput
+from elmo_hf.embedding.vectors import Vectors, embed, parse_layer
 from elmo_hf.inspection import read_config
 
 
@@ -39,7 +41,7 @@ class LazyModel:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
 
-    def embed(self, sentences: Iterable[Sentence]) -> Iterator[Vectors]:
+    def embed(self, sentences: Iterable[SentenceInput]) -> Iterator[Vectors]:
         """Compute the vectors of each sentence's words, in the given order.
 
         Args:
@@ -63,7 +65,7 @@ class LazyModel:
     def _load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         if self._loaded is None:
             model, tokenizer = load(self.folder)
-            on_device(model, self.device)
+            move_to_device(model, self.device)
             self._loaded = model, tokenizer
         return self._loaded
 

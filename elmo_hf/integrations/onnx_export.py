@@ -12,7 +12,7 @@ from torch import nn
 from transformers import AutoModel, PreTrainedModel
 
 from elmo_hf import __version__
-from elmo_hf.embedding.vectors import load
+from elmo_hf.embedding.loading import load
 from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.files import check_new_file, naming_errors, new_file
 from elmo_hf.inspection import read_config

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from elmo_hf.embedding.vectors import Sentence, Vectors
+from elmo_hf.embedding.sentences import SentenceInput
+from elmo_hf.embedding.vectors import Vectors
 from elmo_hf.errors import ElmoError
 
 from .lazy_model import LazyModel
@@ -50,7 +51,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.batch_size = batch_size
         self.device = device
 
-    def fit(self, texts: Iterable[Sentence], y: object = None) -> "ElmoVectorizer":  # noqa: ARG002 - scikit-learn's
+    def fit(self, texts: Iterable[SentenceInput], y: object = None) -> "ElmoVectorizer":  # noqa: ARG002 - scikit-learn's
         """Check the parameters.
 
         Args:
@@ -66,7 +67,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._lazy_model()
         return self
 
-    def transform(self, texts: Iterable[Sentence]) -> Vectors:
+    def transform(self, texts: Iterable[SentenceInput]) -> Vectors:
         """Compute the vector of each text.
 
         Args:
@@ -114,7 +115,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
 
-def _checked(texts: Iterable[Sentence]) -> Iterator[Sentence]:
+def _checked(texts: Iterable[SentenceInput]) -> Iterator[SentenceInput]:
     """Refuse items that would be misread, such as the only cell of a table's row, which would be taken for a word."""
     if isinstance(texts, str):
         raise ElmoError("`texts` is one text: put it in a list.")

@@ -28,6 +28,7 @@ from elmo_hf.data.batches import batches_by_length
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
 from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
+from elmo_hf.manifest import check_manifest, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoTaskModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
@@ -271,19 +272,9 @@ def begin(options: argparse.Namespace, model: ElmoTaskModel, rows: Sequence[Row]
         if main:
             with naming_errors(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")
+            write_manifest(job_file, job)
         return None
-    try:
-        known = json.loads(job_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ElmoError(f"{job_file} is missing or damaged: choose another folder.") from error
-    different = [
-        f"{name}: {known.get(name)} then, {value} now" for name, value in job.items() if known.get(name) != value
-    ]
-    if different:
-        raise ElmoError(
-            f"{folder} is of another training ({'; '.join(different)}): resume that, or choose another folder."
-        )
+    check_manifest(job_file, job, remedy="resume that run, or choose another folder")
     return checkpoint
 
 

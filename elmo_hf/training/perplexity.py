@@ -20,7 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
-from elmo_hf.embedding.vectors import Sentence, load
+from elmo_hf.embedding.loading import load
+from elmo_hf.embedding.sentences import SentenceInput, split_words
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors, new_file
 from elmo_hf.inspection import read_config
@@ -144,7 +145,7 @@ def load_language_model(folder: str | Path) -> tuple[ElmoForPreTraining, ElmoTok
 def score(
     model: ElmoForPreTraining,
     tokenizer: ElmoTokenizer,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[SentenceInput],
     *,
     stateful: bool = False,
     words_per_batch: int = WORDS_PER_BATCH,
@@ -180,7 +181,7 @@ def score(
     # refused before a sentence is read
     boundaries(tokenizer)
     check_vocabulary(model, tokenizer)
-    split = (tokenizer.tokenize(item) if isinstance(item, str) else list(item) for item in sentences)
+    split = (split_words(sentence, tokenizer) for sentence in sentences)
     if stateful:
         return _score_stream(model, tokenizer, split, words_per_batch)
     return _score_apart(model, tokenizer, split, words_per_batch)

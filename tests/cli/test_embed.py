@@ -209,7 +209,7 @@ def test_reads_every_kind_of_file(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("s.conll", "a O\nb\n", r"s\.conll, line 1: 'a O' has not the columns 5 \(word\) of 2"),
+        ("s.conll", "a O\nb\n", r"s\.conll, line 1: 'a O' does not have the columns 5 \(word\) of 2"),
         ("s.jsonl", '{"text": "a"}\n{"text": 3}\n', r"s\.jsonl, line 2: text is 3: give a text or a list of words"),
         ("s.jsonl", '{"text": "a"}\nno\n', r"s\.jsonl, line 2: not JSON"),
         (

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 import elmo_hf
 from elmo_hf.cli import main
 from elmo_hf.cli.main import build_parser
-from elmo_hf.embedding import vectors
+from elmo_hf.embedding import loading
 from support.cli_runs import COMMAND, Captured, error_of, run
 from support.tiny_models import tiny_model
 
@@ -308,7 +308,7 @@ def test_an_interrupt_ends_with_130_and_says_nothing(
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(vectors, "load", interrupt)
+    monkeypatch.setattr(loading, "load", interrupt)
 
     assert main(["embed", "--text", "a", "--model", str(bilm_model)]) == 130
 

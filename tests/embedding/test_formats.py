@@ -19,7 +19,7 @@ from elmo_hf.embedding.parts import Part
 from elmo_hf.errors import ElmoError
 
 
-ABOUT = {"model": "my-elmo", "layers": "mix"}
+METADATA = {"model": "my-elmo", "layers": "mix"}
 SUFFIXES = (".npz", ".hdf5", ".h5", ".safetensors", ".parquet", ".npy")
 TEXTS = ["a / b", "", "a / b", "c"]
 WORDS = [["a", "/ b"], [], ["a", "/ b"], ["c"]]
@@ -58,9 +58,9 @@ def read(path: Path) -> list[torch.Tensor]:
 @pytest.mark.parametrize("pooled", [False, True], ids=["words", "sentences"])
 def test_each_sentence_has_its_vectors(suffix: str, shape: tuple[int, ...], pooled: bool, tmp_path: Path) -> None:
     given = parts(*shape, pooled=pooled)
-    write_vectors(tmp_path / f"v{suffix}", lambda: given, ABOUT)
+    write_vectors(tmp_path / f"v{suffix}", lambda: given, METADATA)
 
-    expected = [rows for part in given for rows in part.vectors.split(part.rows())]
+    expected = [rows for part in given for rows in part.vectors.split(part.row_counts())]
     found = read(tmp_path / f"v{suffix}")
     assert len(found) == 4
     for one, other in zip(found, expected, strict=True):
@@ -80,7 +80,7 @@ def test_each_sentence_has_its_vectors(suffix: str, shape: tuple[int, ...], pool
 )
 def test_numbers_may_be_half_as_long(suffix: str, dtype: torch.dtype, tmp_path: Path) -> None:
     given = parts(4, dtype=dtype)
-    write_vectors(tmp_path / f"v{suffix}", lambda: given, ABOUT)
+    write_vectors(tmp_path / f"v{suffix}", lambda: given, METADATA)
 
     found = read(tmp_path / f"v{suffix}")
     assert suffix == ".parquet" or found[0].dtype == dtype
@@ -90,21 +90,21 @@ def test_numbers_may_be_half_as_long(suffix: str, dtype: torch.dtype, tmp_path: 
 @pytest.mark.parametrize("suffix", [".hdf5", ".safetensors", ".parquet"])
 def test_a_file_says_what_it_is(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"v{suffix}"
-    write_vectors(path, lambda: parts(4), ABOUT)
+    write_vectors(path, lambda: parts(4), METADATA)
 
     if suffix == ".hdf5":
         with h5py.File(path) as file:
-            assert dict(file.attrs) == ABOUT
+            assert dict(file.attrs) == METADATA
     elif suffix == ".safetensors":
         with safe_open(path, framework="pt") as file:
-            assert json.loads(file.metadata()["elmo_hf"]) == ABOUT
+            assert json.loads(file.metadata()["elmo_hf"]) == METADATA
     else:
         known = parquet.read_schema(path).metadata
-        assert {name: known[name.encode()].decode() for name in ABOUT} == ABOUT
+        assert {name: known[name.encode()].decode() for name in METADATA} == METADATA
 
 
 def test_hdf5_has_allennlps_index_of_sentences(tmp_path: Path) -> None:
-    write_vectors(tmp_path / "v.hdf5", lambda: parts(4), ABOUT)
+    write_vectors(tmp_path / "v.hdf5", lambda: parts(4), METADATA)
 
     with h5py.File(tmp_path / "v.hdf5") as opened:
         index = opened["sentence_to_index"]
@@ -113,7 +113,7 @@ def test_hdf5_has_allennlps_index_of_sentences(tmp_path: Path) -> None:
 
 
 def test_parquet_has_the_words(tmp_path: Path) -> None:
-    write_vectors(tmp_path / "v.parquet", lambda: parts(4), ABOUT)
+    write_vectors(tmp_path / "v.parquet", lambda: parts(4), METADATA)
 
     table = parquet.read_table(tmp_path / "v.parquet")
     assert table["text"].to_pylist() == TEXTS
@@ -122,13 +122,13 @@ def test_parquet_has_the_words(tmp_path: Path) -> None:
 
 def test_many_tensors_go_to_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_hf.embedding.formats.SHARD_SENTENCES", 3)
-    write_vectors(tmp_path / "v.safetensors", lambda: parts(4), ABOUT)
+    write_vectors(tmp_path / "v.safetensors", lambda: parts(4), METADATA)
 
     names = ["v-00001-of-00002.safetensors", "v-00002-of-00002.safetensors"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [*names, "v.safetensors.index.json"]
     index = json.loads((tmp_path / "v.safetensors.index.json").read_text())
     assert index == {
-        "metadata": ABOUT,
+        "metadata": METADATA,
         "weight_map": {"0": names[0], "1": names[0], "2": names[1], "3": names[1]},
     }
     assert sorted(load_file(tmp_path / names[1])) == ["2", "3"]
@@ -150,7 +150,7 @@ def test_an_error_leaves_no_file(suffix: str, tmp_path: Path) -> None:
         yield parts(4)[1]
 
     with pytest.raises(RuntimeError, match="stop"):
-        write_vectors(tmp_path / f"v{suffix}", broken, ABOUT)
+        write_vectors(tmp_path / f"v{suffix}", broken, METADATA)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -165,7 +165,7 @@ def test_a_full_disk_is_one_error_that_leaves_no_file(
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
         with pytest.raises(ElmoError, match=rf"v{suffix} cannot be written .*File too large"):
-            write_vectors(tmp_path / f"v{suffix}", lambda: [large] * 5, ABOUT)
+            write_vectors(tmp_path / f"v{suffix}", lambda: [large] * 5, METADATA)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     gc.collect()
@@ -177,7 +177,7 @@ def test_a_full_disk_is_one_error_that_leaves_no_file(
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("stem", ["a" * 200, "\udcff"], ids=["long", "not UTF-8"])
 def test_a_name_may_be_any_that_the_system_allows(stem: str, suffix: str, tmp_path: Path) -> None:
-    write_vectors(tmp_path / f"{stem}{suffix}", lambda: parts(4), ABOUT)
+    write_vectors(tmp_path / f"{stem}{suffix}", lambda: parts(4), METADATA)
 
     # not every library reads a file of such a name
     (tmp_path / f"{stem}{suffix}").rename(tmp_path / f"v{suffix}")

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_hf.embedding.parts import Line, Part, is_done, parts_folder, read_part, save_part, working_in
+from elmo_hf.embedding.parts import Part, PartsFolder, is_done, read_part, save_part
+from elmo_hf.embedding.sentences import Sentence
 from elmo_hf.errors import ElmoError
 
 
-ABOUT = {"layers": "mix", "model": "my-elmo"}
+MANIFEST = {"layers": "mix", "model": "my-elmo"}
 PART = Part(["a / b", "", "日本"], [["a", "/ b"], [], ["日本"]], torch.arange(12.0).reshape(3, 4), pooled=False)
-LINES = [Line(text, words) for text, words in zip(PART.texts, PART.words, strict=True)]
+SENTENCES = [Sentence(text, words) for text, words in zip(PART.texts, PART.words, strict=True)]
 
 
 def test_a_part_comes_back(tmp_path: Path) -> None:
@@ -26,12 +27,12 @@ def test_a_part_comes_back(tmp_path: Path) -> None:
 
 def test_a_part_is_known_by_its_sentences(tmp_path: Path) -> None:
     path = tmp_path / "00000003.safetensors"
-    assert not is_done(path, LINES)
+    assert not is_done(path, SENTENCES)
     save_part(path, PART)
 
-    assert is_done(path, LINES)
+    assert is_done(path, SENTENCES)
     with pytest.raises(ElmoError, match=r"with other sentences, from its part 3 on: give the same ones, or delete"):
-        is_done(path, LINES[:2])
+        is_done(path, SENTENCES[:2])
 
 
 @pytest.mark.parametrize("keep", [0, 4, 100])
@@ -40,9 +41,9 @@ def test_a_damaged_part_is_made_again(keep: int, tmp_path: Path) -> None:
     save_part(path, PART)
     path.write_bytes(path.read_bytes()[:keep])
 
-    assert not is_done(path, LINES)
+    assert not is_done(path, SENTENCES)
     save_part(path, PART)
-    assert is_done(path, LINES)
+    assert is_done(path, SENTENCES)
 
 
 @pytest.mark.parametrize(
@@ -51,31 +52,31 @@ def test_a_damaged_part_is_made_again(keep: int, tmp_path: Path) -> None:
     ids=["nothing", "parts"],
 )
 def test_a_folder_without_its_job_is_debris(prepare: Callable[[Path], None], tmp_path: Path) -> None:
-    folder = parts_folder(tmp_path / "v.npz")
-    folder.mkdir()
-    prepare(folder)
+    parts = PartsFolder(tmp_path / "v.npz")
+    parts.folder.mkdir()
+    prepare(parts.folder)
 
-    with working_in(folder, ABOUT, resume=False):
-        assert [path.name for path in folder.iterdir()] == ["job.json"]
+    with parts.opened(MANIFEST, resume=False):
+        assert [path.name for path in parts.folder.iterdir()] == ["job.json"]
 
-    assert not folder.exists()
+    assert not parts.folder.exists()
 
 
 def test_parts_are_kept_after_an_error(tmp_path: Path) -> None:
-    folder = parts_folder(tmp_path / "v.npz")
+    parts = PartsFolder(tmp_path / "v.npz")
 
     def fail() -> None:
-        with working_in(folder, ABOUT, resume=True):
-            save_part(folder / "00000000.safetensors", PART)
+        with parts.opened(MANIFEST, resume=True):
+            save_part(parts.path_of(0), PART)
             raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError, match="stop"):
         fail()
 
-    assert json.loads((folder / "job.json").read_text()) == ABOUT
-    # where the model lies does not matter
-    with working_in(folder, {**ABOUT, "model": "moved"}, resume=True):
-        assert is_done(folder / "00000000.safetensors", LINES)
+    assert json.loads((parts.folder / "job.json").read_text()) == MANIFEST
+    # the model may be moved between the runs
+    with parts.opened({**MANIFEST, "model": "moved"}, resume=True):
+        assert is_done(parts.path_of(0), SENTENCES)
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:

@@ -11,26 +11,27 @@ import pytest
 import torch
 
 from elmo_hf.cli import main
-from elmo_hf.embedding.parts import Line, read_part, save_lines
+from elmo_hf.embedding import Sentence, embed_corpus
+from elmo_hf.embedding.engines import CorpusOptions, PartEmbedder
+from elmo_hf.embedding.parts import UnfinishedPart, read_part, save_sentences
 from elmo_hf.embedding.ray_engine import PartWorker, RayEngine
-from elmo_hf.embedding.vectors import Wanted, compute_part, embed_corpus, load
 from support.cli_runs import Captured, error_of
 
 
-LINES = [Line("the bank", ["the", "bank"]), Line("", []), Line("a", ["a"])]
+SENTENCES = [Sentence("the bank", ["the", "bank"]), Sentence("", []), Sentence("a", ["a"])]
 
 
 def test_a_worker_computes_what_this_process_would(bilm_model: Path, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
-    wanted, path = Wanted("all", "none", "float16", 2), tmp_path / "00000000.safetensors"
-    # what a worker left that was stopped
+    options, path = CorpusOptions("all", "none", "float16", 2), tmp_path / "00000000.safetensors"
+    # left by a worker that was stopped
     path.write_bytes(b"half")
-    save_lines(path, LINES)
+    save_sentences(UnfinishedPart(path, SENTENCES))
 
-    answer = PartWorker(str(bilm_model), "cpu", tuple(wanted))({"path": str(path)})
+    answer = PartWorker(str(bilm_model), "cpu", options)({"path": str(path)})
 
     assert answer == {"path": str(path), "words": 3}
-    expected, found = compute_part(*load(bilm_model), LINES, wanted), read_part(path)
+    expected, found = PartEmbedder(bilm_model, "cpu", options).embed_part(SENTENCES), read_part(path)
     assert torch.equal(found.vectors, expected.vectors)
     assert (found.texts, found.words) == (expected.texts, expected.words)
     torch.set_num_threads(threads)
@@ -54,7 +55,7 @@ def test_two_workers_of_which_one_is_killed_make_the_same_file(
     bilm_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = pytest.importorskip("ray", reason="Ray is not installed")
-    monkeypatch.setattr("elmo_hf.embedding.vectors.PART_SENTENCES", 50)
+    monkeypatch.setattr("elmo_hf.embedding.corpus.PART_SENTENCES", 50)
     sentences = [["word", str(number)] * (1 + number % 30) for number in range(1000)]
     killed = []
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, EvalPrediction
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoTokenizer
-from elmo_hf.data.labelled import LabelledText
+from elmo_hf.data.records import LabelledText
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_classification.py"

@@ -17,7 +17,7 @@ from transformers import AutoModelForTokenClassification, EvalPrediction, pipeli
 
 from elmo_hf import ElmoError, ElmoTokenizer
 from elmo_hf.bundled import ELMO_TINY_EN
-from elmo_hf.data.labelled import TaggedSentence, read_tagged
+from elmo_hf.data.tagged import TaggedSentence, read_tagged
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_ner.py"
@@ -173,7 +173,7 @@ def test_names_are_scored_strictly(script: ModuleType) -> None:
             "dev.conll has tags that neither the training data nor the model has, B-ORG (the first in sentence 1)",
         ),
         ("", [], "dev.conll holds no sentences: give"),
-        ("Paul\n", [], "dev.conll, line 1: 'Paul' has not the columns"),
+        ("Paul\n", [], "dev.conll, line 1: 'Paul' does not have the columns"),
         ("Paul\tO\n", ["--model=absent"], "absent cannot be loaded: "),
     ],
 )
@@ -234,7 +234,7 @@ def test_another_training_is_not_resumed(run: Run, arguments: list[str], message
     if not arguments:
         Path("train.conll").write_text(columns(SENTENCES), encoding="utf-8")
 
-    with pytest.raises(ElmoError, match=rf"^out is of another training \(.*{message}.*\): resume that, or choose"):
+    with pytest.raises(ElmoError, match=rf"^out is of another run \(.*{message}.*\): resume that run, or choose"):
         run("--epochs=1", *arguments, "--resume")
 
 

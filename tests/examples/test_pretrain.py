@@ -17,7 +17,8 @@ import torch
 from safetensors.torch import load_file
 
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.data.corpus import build_vocabulary, read_sentences, write_vocabulary
+from elmo_hf.data.corpus import read_sentences
+from elmo_hf.data.vocabulary import build_vocabulary, write_vocabulary
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "pretrain.py"

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import TrainingArguments, set_seed
 
 from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.data.corpus import build_vocabulary
+from elmo_hf.data.vocabulary import build_vocabulary
 from elmo_hf.training.batching import StreamBatches
 from elmo_hf.training.pretraining import STATE_FILE, LanguageModelTrainer, ReadableLog
 from support.tiny_models import tiny_config

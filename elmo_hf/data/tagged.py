@@ -1,0 +1,242 @@
+"""Sentences with a tag for each word: CoNLL columns, data sets by name, and schemes of tags."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+from elmo_hf.errors import ElmoError
+
+from .columns import TAGS_COLUMNS, WORDS_COLUMNS, choose_column
+from .corpus import Source, read_lines
+from .named_datasets import class_names, load_split
+
+
+# begins a document in the files of the CoNLL shared tasks of 2002 and 2003
+NEW_DOCUMENT = "-DOCSTART-"
+# in CoNLL-U, the number of several words written as one (`3-4`), or of a word that is not written (`8.1`)
+NO_WORD = re.compile(r"\d+[-.]\d+")
+CONLL_U_COLUMNS = 10
+
+
+class TaggedSentence(NamedTuple):
+    """The words of a sentence, and a tag for each.
+
+    Attributes:
+        words: The words.
+        tags: As many tags.
+    """
+
+    words: list[str]
+    tags: list[str]
+
+
+def read_tagged(path: Source, *, word_column: int = 0, tag_column: int = -1) -> list[TaggedSentence]:
+    """Read words and tags from a file in columns, with one word on each line and an empty line after each sentence.
+
+    The columns are separated by tabs if the line of the first word has one, and otherwise by spaces. These lines are
+    skipped: `-DOCSTART-`; before a sentence, lines that begin with `#` and do not have the columns of a word; and in
+    CoNLL-U, multiword tokens and empty nodes.
+
+    Args:
+        path: A file in UTF-8, plain or compressed, or `-` for standard input.
+        word_column: The number of the column of words; the first is 0, the last is -1.
+        tag_column: The number of the column of tags.
+
+    Raises:
+        ElmoError: If a line lacks columns, there are no sentences, or the file cannot be read.
+    """
+    sentences = list(_read_sentences(path, {"word": word_column, "tag": tag_column}))
+    if not sentences:
+        raise ElmoError(f"{path} holds no sentences: give a file with a word and its tag on each line.")
+    return [TaggedSentence([word for word, _ in sentence], [tag for _, tag in sentence]) for sentence in sentences]
+
+
+def read_conll_words(path: Source, *, word_column: int | None = None) -> Iterator[list[str]]:
+    """Read the words of a file in columns, as `read_tagged` does, one sentence at a time.
+
+    Args:
+        path: A file in UTF-8, plain or compressed, or `-` for standard input.
+        word_column: The number of the column of words; the first is 0, the last is -1. By default the first column, or
+            the second one of CoNLL-U's ten.
+
+    Raises:
+        ElmoError: If a line lacks the column, or the file cannot be read.
+    """
+    return ([word for (word,) in sentence] for sentence in _read_sentences(path, {"word": word_column}))
+
+
+def _read_sentences(path: Source, columns: Mapping[str, int | None]) -> Iterator[list[list[str]]]:
+    """Yield the chosen columns of each line of each sentence."""
+    lines = read_lines(str(path))
+    head = list(_lines_to_first_word(lines))
+    layout = _Layout(head[-1] if head else "", columns)
+    sentence: list[list[str]] = []
+    for number, line in enumerate(chain(head, lines), start=1):
+        cells = layout.split(line)
+        if not line.strip() or cells[0] == NEW_DOCUMENT:
+            if sentence:
+                yield sentence
+                sentence = []
+        elif not layout.is_skipped(cells, in_sentence=bool(sentence)):
+            sentence.append(layout.choose(cells, f"{path}, line {number}: {line!r:.80}"))
+    if sentence:
+        yield sentence
+
+
+def _lines_to_first_word(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if line.strip() and not line.startswith(("#", NEW_DOCUMENT)):
+            return
+
+
+class _Layout:
+    """The columns of a file, as the line of its first word has them.
+
+    Args:
+        first: The line of the first word.
+        columns: The numbers of the chosen columns, by what they hold; `None` is the usual one.
+    """
+
+    def __init__(self, first: str, columns: Mapping[str, int | None]) -> None:
+        self.by_tab = "\t" in first
+        self.width = len(self.split(first))
+        usual = 1 if self.by_tab and self.width == CONLL_U_COLUMNS else 0
+        self.columns = {name: usual if column is None else column for name, column in columns.items()}
+
+    def split(self, line: str) -> list[str]:
+        if self.by_tab:
+            return [cell.strip(" ") for cell in line.split("\t")]
+        return re.split("[ \t]+", line.strip(" \t"))
+
+    def is_skipped(self, cells: list[str], *, in_sentence: bool) -> bool:
+        """Tell whether a line holds a comment, or in CoNLL-U something other than a word."""
+        if cells[0].startswith("#") and not in_sentence and len(cells) != self.width:
+            return True
+        return self.width == CONLL_U_COLUMNS and bool(self.columns["word"] and NO_WORD.fullmatch(cells[0]))
+
+    def choose(self, cells: list[str], line: str) -> list[str]:
+        """Return the chosen cells of a line, which `line` names in the message of an error.
+
+        Raises:
+            ElmoError: If one is missing or empty.
+        """
+        wanted = self.columns.values()
+        # a column that is counted from the end is only known if all lines have as many
+        fits = len(cells) == self.width or min(wanted) >= 0
+        found = {column % len(cells): cells[column] for column in wanted if -len(cells) <= column < len(cells)}
+        if not fits or len(found) < len(wanted) or not all(found.values()):
+            names = " and ".join(f"{column} ({name})" for name, column in self.columns.items())
+            raise ElmoError(
+                f"{line} does not have the columns {names} of {self.width}: separate all lines alike, by TAB or "
+                "spaces, or choose other columns."
+            )
+        return [cells[column] for column in wanted]
+
+
+def load_tagged(
+    name: str, split: str, *, config: str | None = None, words: str | None = None, tags: str | None = None
+) -> list[TaggedSentence]:
+    """Load words and tags of a data set with the library datasets, which numbers tags; their names are returned.
+
+    Args:
+        name: The name on the Hub, or a folder.
+        split: The name of the split, such as `"train"`.
+        config: The configuration of the data set, if it has several.
+        words: The column of the words; by default the first of `WORDS_COLUMNS` that there is.
+        tags: The column of the tags; by default the first of `TAGS_COLUMNS` that there is.
+
+    Raises:
+        ElmoError: If there is no such data set, split or column, or it has no sentences.
+    """
+    rows = load_split(name, config, split)
+    try:
+        words = choose_column(rows.column_names, WORDS_COLUMNS if words is None else (words,), "words")
+        tags = choose_column(rows.column_names, TAGS_COLUMNS if tags is None else (tags,), "tags")
+    except ElmoError as error:
+        raise ElmoError(f"{name}, {split}: {error}") from error
+    names = class_names(rows.features[tags])
+    found = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            sentence = _tagged_sentence(row, words, tags, names)
+        except ElmoError as error:
+            raise ElmoError(f"{name}, {split}, record {number}: {error}") from error
+        if sentence.words:
+            found.append(sentence)
+    wrong = next((number for number, part in enumerate(found, start=1) if len(part.words) != len(part.tags)), None)
+    if wrong or not found:
+        culprit = f"sentence {wrong} does not have as many tags as words" if wrong else "there are no sentences"
+        raise ElmoError(f"{name}, {split}: {culprit}: choose other columns, or another split.")
+    return found
+
+
+def _tagged_sentence(row: Mapping[str, Any], words: str, tags: str, names: list[str] | None) -> TaggedSentence:
+    """Return the sentence of a record; `names` are those of the tags, if the record has their numbers."""
+    given, found = row[words], row[tags]
+    lists = isinstance(given, list) and isinstance(found, list)
+    if not lists or not all(isinstance(word, str) for word in given) or None in found:
+        raise ElmoError(f"{words} and {tags} are not lists of words and tags.")
+    if names and not all(0 <= tag < len(names) for tag in found):
+        raise ElmoError(f"{tags} has {min(found)}, which is not the number of a tag.")
+    return TaggedSentence(given, [names[tag] if names else str(tag) for tag in found])
+
+
+def tag_scheme(tags: Iterable[str]) -> str | None:
+    """Return the scheme by which tags mark spans of words.
+
+    Args:
+        tags: All tags of a data set.
+
+    Returns:
+        `"IOB2"` (for IOB1, too), `"IOBES"` or `"BILOU"`; `None` if the tags mark no spans.
+    """
+    prefixes = {tag.partition("-")[0] for tag in tags if tag != "O"}
+    for scheme, letters in {"IOB2": "BI", "IOBES": "BIES", "BILOU": "BILU"}.items():
+        if prefixes and prefixes <= set(letters):
+            return scheme
+    return None
+
+
+def to_iob2(tags: Sequence[str]) -> list[str]:
+    """Convert IOB1 tags to IOB2, where every span begins with `B-`; IOB2 tags stay as they are.
+
+    Args:
+        tags: The tags of a sentence.
+    """
+    starts = [
+        tag.partition("-")[0] == "I" and (before == "O" or before[1:] != tag[1:])
+        for before, tag in pairwise(["O", *tags])
+    ]
+    return [f"B{tag[1:]}" if start else tag for tag, start in zip(tags, starts, strict=True)]
+
+
+def cut_sentence(sentence: TaggedSentence, max_words: int) -> Iterator[TaggedSentence]:
+    """Cut a sentence into pieces, between spans unless a span is longer than a piece.
+
+    Args:
+        sentence: The sentence.
+        max_words: The most words in a piece.
+    """
+    words, tags = sentence
+    start = 0
+    while start < len(words):
+        end = start + max_words
+        if end < len(words):
+            inside = ("I", "E", "L")
+            ends = range(end, start, -1)
+            end = next((place for place in ends if tags[place].partition("-")[0] not in inside), end)
+        yield TaggedSentence(words[start:end], tags[start:end])
+        start = end
+
+
+__all__ = [
+    "TaggedSentence",
+    "cut_sentence",
+    "load_tagged",
+    "read_conll_words",
+    "read_tagged",
+    "tag_scheme",
+    "to_iob2",
+]

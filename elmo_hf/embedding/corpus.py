@@ -1,0 +1,139 @@
+"""A corpus of any size to a file of vectors, part by part, so that an interrupted run can be resumed."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from tqdm import tqdm
+
+from elmo_hf.data.batches import windows
+
+from .engines import CorpusOptions, Engine, LocalEngine, PartEmbedder
+from .formats import check_output, write_vectors
+from .parts import PartsFolder, UnfinishedPart, is_done, read_part
+from .sentences import Sentence, SentenceInput, read_sentence
+
+
+# the vectors of a part: the most that an interruption can lose, and that is in memory at a time
+PART_BYTES, PART_SENTENCES = 2**26, 4096
+
+
+def embed_corpus(
+    folder: str | Path,
+    sentences: Iterable[SentenceInput],
+    output: str | Path,
+    *,
+    layers: str | int = "mix",
+    pool: str = "none",
+    dtype: str = "float32",
+    batch_size: int = 32,
+    device: str = "cpu",
+    engine: Engine | None = None,
+    resume: bool = False,
+    progress: bool = False,
+) -> tuple[int, int]:
+    """Write the vectors of a corpus of any size to a file.
+
+    An interrupted run can be resumed: finished parts are kept in a hidden folder beside the file, `.NAME.parts`, until
+    the file is whole, so a run takes twice the space of the file. A resumed run writes the same bytes as a run without
+    an interruption.
+
+    Args:
+        folder: A model folder, as `elmo-hf convert` writes it.
+        sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`. To resume a
+            run, pass all sentences again, from the first one.
+        output: The new file. Its suffix chooses the format: `.npz`, `.hdf5`, `.safetensors`, `.parquet` or `.npy`
+            (docs/embedding.md).
+        layers: `"mix"` (the weighted mean of all layers), `"top"`, the number of a layer (0 is the token layer), or
+            `"all"`.
+        pool: `"none"` for a vector for each word; `"mean"` or `"max"` for one vector for each sentence, over its words
+            without the boundary tokens. A sentence without words has a vector of zeros.
+        dtype: The dtype of the file: `"float32"`, `"float16"`, or `"bfloat16"` for `.safetensors`.
+        batch_size: The number of sentences to compute at once.
+        device: The device to compute on, by the name that torch has for it.
+        engine: The engine that computes the parts, such as `elmo_hf.embedding.ray_engine.RayEngine`; by default, this
+            process computes them.
+        resume: Resume an interrupted run, if there is one.
+        progress: Show a progress bar.
+
+    Returns:
+        The number of sentences, and the number of their words.
+
+    Raises:
+        ElmoError: If the model cannot be loaded, the file exists or cannot be written, or an interrupted run was of
+            another model, other options or other sentences, or `resume` is false.
+    """
+    parts = PartsFolder(Path(output))
+    if not (resume and parts.has_output()):
+        check_output(parts.output, dtype)
+    embedder = PartEmbedder(Path(folder), device, CorpusOptions(layers, pool, dtype, batch_size))
+    run = CorpusRun(embedder, parts)
+    run.run(sentences, engine or LocalEngine(), resume=resume, progress=progress)
+    return run.num_sentences, run.num_words
+
+
+class CorpusRun:
+    """One run over a corpus: finds the parts that are missing, has them computed, and joins all parts in one file.
+
+    Args:
+        embedder: Computes the parts.
+        parts: The folder of the finished parts.
+
+    Attributes:
+        num_sentences: The number of sentences read so far.
+        num_words: The number of their words.
+    """
+
+    def __init__(self, embedder: PartEmbedder, parts: PartsFolder) -> None:
+        self.embedder = embedder
+        self.parts = parts
+        self.paths: list[Path] = []
+        self.num_sentences = self.num_words = 0
+
+    def run(self, sentences: Iterable[SentenceInput], engine: Engine, *, resume: bool, progress: bool) -> None:
+        """Compute what is missing, and write the file.
+
+        Args:
+            sentences: All sentences of the corpus.
+            engine: Computes the parts.
+            resume: Resume an interrupted run, if there is one.
+            progress: Show a progress bar.
+        """
+        manifest = self.embedder.manifest()
+        with self.parts.opened(manifest, resume=resume):
+            with tqdm(unit=" words", unit_scale=True, disable=not progress) as bar:
+                engine(self._unfinished_parts(sentences), self.embedder, bar.update)
+            if not self.parts.has_output():
+                with self.parts.new_output() as folder:
+                    write_vectors(self.parts.output, lambda: map(read_part, self.paths), manifest, folder=folder)
+            self.parts.publish_output()
+
+    def _unfinished_parts(self, sentences: Iterable[SentenceInput]) -> Iterator[UnfinishedPart]:
+        """Read the corpus once, number its parts, and yield those that are not on disk yet."""
+        read = (read_sentence(sentence, self.embedder.tokenizer) for sentence in sentences)
+        for part in cut_parts(read, bytes_per_word=self.embedder.vector_shape.numel() * 4):
+            path = self.parts.path_of(len(self.paths))
+            self.paths.append(path)
+            self.num_sentences += len(part)
+            self.num_words += sum(len(sentence.words) for sentence in part)
+            if not is_done(path, part):
+                yield UnfinishedPart(path, part)
+
+
+def cut_parts(sentences: Iterable[Sentence], *, bytes_per_word: int) -> Iterator[list[Sentence]]:
+    """Cut a corpus into parts, always the same for the same corpus; an empty corpus has one empty part.
+
+    Args:
+        sentences: The sentences of the corpus.
+        bytes_per_word: The size of the vectors of a word.
+    """
+    parts = windows(
+        sentences,
+        max_items=PART_SENTENCES,
+        max_size=PART_BYTES,
+        size_of=lambda sentence: bytes_per_word * len(sentence.words),
+    )
+    yield from chain([next(parts, [])], parts)
+
+
+__all__ = ["CorpusRun", "cut_parts", "embed_corpus"]

@@ -1,0 +1,120 @@
+"""Load a model and its tokenizer, or say in one line what is missing or damaged."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from elmo_hf.errors import ElmoError, one_line
+
+
+def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a model with all of its weights, and its tokenizer.
+
+    `AutoModel.from_pretrained` only warns when weights are missing, and continues with random numbers. It also accepts
+    weights that the configuration does not call for, integers, and NaN. `load` raises an error for each of these.
+
+    Args:
+        folder: A model folder, as `elmo-hf convert` writes it.
+        model_class: The class to load; by default the model without a head.
+
+    Returns:
+        The model, in evaluation mode, and the tokenizer.
+
+    Raises:
+        ElmoError: If a part of the folder is missing or damaged, or the class has a softmax and the folder has none.
+    """
+    with _naming_the_damaged(folder, "model"):
+        integers = _integer_weights(Path(folder))
+        model, report = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
+    _check_softmax(folder, model, report)
+    problems = {
+        "lack, or have in another shape,": [
+            *report["missing_keys"],
+            *(name for name, *_ in report["mismatched_keys"]),
+        ],
+        "hold what config.json does not call for,": _unexpected_weights(model, report),
+        "hold integers in": integers,
+        "hold NaN or infinite numbers in": [
+            name for name, parameter in model.named_parameters() if not parameter.isfinite().all()
+        ],
+    }
+    for problem, names in problems.items():
+        if names:
+            raise ElmoError(f"The weights in {folder} {problem} {_first_of(names)}: convert it again.")
+    with _naming_the_damaged(folder, "tokenizer"):
+        return model, AutoTokenizer.from_pretrained(folder)
+
+
+def _check_softmax(folder: str | Path, model: PreTrainedModel, report: dict[str, Any]) -> None:
+    softmax = {name for name, _ in model.named_parameters() if name.startswith("softmax.")}
+    if softmax and softmax <= set(report["missing_keys"]):
+        raise ElmoError(
+            f"{folder} has no softmax, so it gives vectors but predicts no words: convert a checkpoint of a training, "
+            "such as bilm-tf's, with its vocabulary, or train a language model."
+        )
+
+
+def _unexpected_weights(model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
+    """Return the names of weights that belong to a part of the model, but have no place in it.
+
+    The weights of a task head are not expected either, but belong to no part of the model without a head.
+    """
+    parts = tuple(f"{name}." for part in (model, model.base_model) for name, _ in part.named_children())
+    prefix = f"{model.base_model_prefix}."
+    return [name for name in report["unexpected_keys"] if name.removeprefix(prefix).startswith(parts)]
+
+
+@contextmanager
+def _naming_the_damaged(folder: str | Path, part: str) -> Iterator[None]:
+    """Turn whatever Transformers raises at a damaged folder, which can be anything, into one line that names it."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise ElmoError(f"{folder} has a name that is not valid UTF-8: rename it.") from error
+    except Exception as error:
+        reason = one_line(error) or type(error).__name__
+        raise ElmoError(f"The {part} in {folder} is missing or damaged ({reason}): convert it again.") from error
+
+
+def _integer_weights(folder: Path) -> list[str]:
+    """Return the names of weights that are not floating point, which Transformers would cast."""
+    names = []
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="numpy") as file:
+            dtypes = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 - no dictionary
+        # int8 weights have scales beside them (docs/clients.md)
+        names += [
+            name
+            for name, dtype in dtypes.items()
+            if not dtype.startswith(("F", "BF")) and ".parametrizations." not in name
+        ]
+    return names
+
+
+def _first_of(names: Sequence[str]) -> str:
+    first = ", ".join(sorted(names)[:4])
+    return f"{first} and {len(names) - 4} more" if len(names) > 4 else first
+
+
+def move_to_device(model: PreTrainedModel, device: str) -> None:
+    """Move a model to a device.
+
+    Args:
+        model: The model.
+        device: The name that torch has for the device, such as `"cuda"`.
+
+    Raises:
+        ElmoError: If there is no such device.
+    """
+    try:
+        torch.nn.Module.to(model, torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise ElmoError(f"There is no device {device!r} ({one_line(error)}): choose another.") from error
+
+
+__all__ = ["load", "move_to_device"]
