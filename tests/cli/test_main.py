@@ -281,7 +281,7 @@ def test_an_unexpected_error_does_not_look_like_a_wrong_input(
     def fail(_: object) -> None:
         raise ValueError("too many values\nto unpack")
 
-    monkeypatch.setattr(vectors, "load", fail)
+    monkeypatch.setattr(loading, "load", fail)
 
     assert main(["embed", "--text", "a", "--model", str(bilm_model)]) == 1
 
@@ -295,7 +295,7 @@ def test_what_a_hub_file_refuses_is_a_wrong_input(
         # by a ValueError: a file that travels to the Hub cannot import ElmoError
         tiny_model(elmo_hf.ElmoForTokenClassification, head="nope")
 
-    monkeypatch.setattr(vectors, "load", refuse)
+    monkeypatch.setattr(loading, "load", refuse)
 
     assert main(["embed", "--text", "a", "--model", str(bilm_model)]) == 1
 
