@@ -11,13 +11,14 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Access to the kernels of an installed elmo_hf, and the conditions under which tensors may go to them.
+"""Access to the kernels of an installed elmo_hf, and what code with gradients by hand needs to use them safely.
 
 A checkpoint carries these files without the kernels. If elmo_hf is installed, and its kernels have the interface that
 this file knows, they are used; otherwise torch computes everything.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -60,6 +61,33 @@ def is_trained(*tensors: torch.Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
+def recompute_gradients(
+    function: Callable[..., Sequence[torch.Tensor]],
+    arguments: Sequence[torch.Tensor | None],
+    gradients: Sequence[torch.Tensor],
+) -> list[torch.Tensor | None]:
+    """Compute gradients that can be differentiated again, by running a function once more in torch's operations.
+
+    Args:
+        function: From the arguments to its results.
+        arguments: Tensors, or `None`.
+        gradients: The gradient of each result.
+
+    Returns:
+        The gradient of each argument, `None` where it needs none.
+    """
+    # aliases, so that one argument's gradient does not flow on to another from which it was computed
+    aliases = [None if argument is None else argument.view_as(argument) for argument in arguments]
+    pairs = zip(function(*aliases), gradients, strict=True)
+    results = [(result, gradient.to(result.dtype)) for result, gradient in pairs if result.requires_grad]
+    wanted = [alias for alias in aliases if alias is not None and alias.requires_grad]
+    if not results:
+        return [None for _ in arguments]
+    outputs, incoming = zip(*results, strict=True)
+    found = iter(torch.autograd.grad(outputs, wanted, incoming, create_graph=True, allow_unused=True))
+    return [next(found) if alias is not None and alias.requires_grad else None for alias in aliases]
+
+
 def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """Compute `nn.functional.linear`, in float32 where bfloat16 is slow and nothing is trained.
 
@@ -78,4 +106,4 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) 
     return nn.functional.linear(rows, weight, bias)
 
 
-__all__ = ["find_kernels", "is_trained", "is_transformed", "linear"]
+__all__ = ["find_kernels", "is_trained", "is_transformed", "linear", "recompute_gradients"]

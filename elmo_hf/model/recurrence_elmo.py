@@ -32,7 +32,7 @@ import torch
 from torch import nn
 from transformers.utils import logging
 
-from .kernels_elmo import find_kernels, is_trained, is_transformed
+from .kernels_elmo import find_kernels, is_trained, is_transformed, recompute_gradients
 from .packing_elmo import Packing, gather_words, scatter_words
 from .scan_elmo import Grid, clip, scan_lstm
 
@@ -643,25 +643,26 @@ def differentiable_gradients(
             "derivatives set ELMO_HF_RECURRENCE=reference."
         )
     below, *parameters = sources
+    _, batch_sizes, cell_clip, projection_clip, forget_bias = options
+
+    def run(
+        inputs: torch.Tensor,
+        hidden: torch.Tensor,
+        cell: torch.Tensor,
+        recurrent: torch.Tensor,
+        output: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        weights = LstmWeights(recurrent, output, cell_clip, projection_clip)
+        outputs, final = reference_lstm(
+            LstmCall(inputs, None, batch_sizes, (hidden.to(inputs), cell.to(inputs)), weights)
+        )
+        return outputs, *final
+
     with torch.autocast(below.device.type, enabled=False):
         products = [nn.functional.linear(below[n], *parameters[2 * n : 2 * n + 2]) for n in range(2)]
-        inputs = InputProjections((), options[4]).add_forget_bias(torch.stack(products))
-        # aliases, so that the gradient does not follow a state back into an earlier call with the same weights
-        hidden, cell, recurrent = (
-            part.view_as(part).to(inputs) for part in (saved.initial_hidden, saved.initial_cell, weights.recurrent)
-        )
-        output = None if weights.output is None else weights.output.view_as(weights.output).to(inputs)
-        weights = weights._replace(recurrent=recurrent, output=output)
-        outputs, final = reference_lstm(LstmCall(inputs, None, options[1], (hidden, cell), weights))
-    arguments = [inputs, hidden, cell, recurrent, output]
-    wanted = [part for part in arguments if part is not None and part.requires_grad]
-    results = [(part, gradient.to(part)) for part, gradient in zip((outputs, *final), gradients, strict=True)]
-    results = [pair for pair in results if pair[0].requires_grad]
-    outputs_with_graph, their_gradients = zip(*results, strict=True)
-    found = iter(
-        torch.autograd.grad(outputs_with_graph, wanted, their_gradients, create_graph=True, allow_unused=True)
-    )
-    return [next(found) if part is not None and part.requires_grad else None for part in arguments]
+        inputs = InputProjections((), forget_bias).add_forget_bias(torch.stack(products))
+        arguments = inputs, saved.initial_hidden, saved.initial_cell, weights.recurrent, weights.output
+        return recompute_gradients(run, arguments, gradients)
 
 
 __all__ = [

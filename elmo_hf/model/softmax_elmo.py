@@ -25,9 +25,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 
 from .configuration_elmo import ElmoConfig
+from .kernels_elmo import is_transformed, recompute_gradients
 
 
 # Logits that are there at a time: 16 MB, which stays in a processor's cache; but never so few rows that reading the
@@ -82,7 +82,7 @@ def full_losses(
     """The cross-entropy of each target among all words; arguments and result as in `ElmoSoftmax.forward`."""
     target_logits = score(hidden, weight, bias, targets)
     offsets = bias.index_fill(0, torch.zeros(1, dtype=torch.long, device=bias.device), -math.inf)
-    return ChunkedCrossEntropy.apply(hidden, weight, offsets, target_logits, targets, scales, torch.is_grad_enabled())
+    return cross_entropy(hidden, weight, offsets, target_logits, targets, scales)
 
 
 def score(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -91,10 +91,57 @@ def score(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, rows: 
     return (hidden.to(wide) * nn.functional.embedding(rows, weight).to(wide)).sum(dim=1) + bias[rows].to(wide)
 
 
-class ChunkedCrossEntropy(torch.autograd.Function):
-    """The cross-entropy of a target beside other candidates, of which only a chunk of the logits is ever in memory.
+def cross_entropy(
+    hidden: torch.Tensor,
+    candidates: torch.Tensor,
+    offsets: torch.Tensor,
+    target_logits: torch.Tensor,
+    places: torch.Tensor,
+    scales: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute the cross-entropy of targets beside other candidates, in chunks that save memory.
 
-    The gradients are computed with the loss, chunk by chunk, so that no logits are kept or computed twice.
+    Args:
+        hidden: `[N, P]`.
+        candidates: `[M, P]`, rows of the softmax.
+        offsets: `[M]`, added to the candidates' scores.
+        target_logits: `[N]`, the score of each target.
+        places: `[N]`, the index of the target among the candidates, so that it is not counted twice; -1 if it is not
+            among them.
+        scales: `[N]`, the share of each loss in the total.
+
+    Returns:
+        The total `sum(scales * losses)`, through which gradients flow, and the losses `[N]`, without gradient.
+    """
+    arguments = hidden, candidates, offsets, target_logits, places, scales
+    if is_transformed():
+        total, losses = plain_cross_entropy(*arguments)
+        return total, losses.detach()
+    return ChunkedCrossEntropy.apply(*arguments, torch.is_grad_enabled())
+
+
+def plain_cross_entropy(
+    hidden: torch.Tensor,
+    candidates: torch.Tensor,
+    offsets: torch.Tensor,
+    target_logits: torch.Tensor,
+    places: torch.Tensor,
+    scales: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute what `cross_entropy` does with all logits at once; torch differentiates it to any order."""
+    wide = target_logits.dtype
+    logits = offsets.to(wide) + hidden.to(wide) @ candidates.to(wide).T
+    is_target = torch.arange(len(candidates), device=places.device) == places[:, None]
+    logits = logits.masked_fill(is_target, -math.inf)
+    losses = torch.cat([logits, target_logits[:, None]], dim=1).logsumexp(dim=1) - target_logits
+    return (losses * scales).sum(), losses
+
+
+class ChunkedCrossEntropy(torch.autograd.Function):
+    """`cross_entropy` with only a chunk of the logits in memory at a time.
+
+    The forward pass computes the gradients too, chunk by chunk, so that no logits are saved or computed twice. Torch
+    takes these gradients for constants; if their graph is asked for, `plain_cross_entropy` computes them instead.
     """
 
     @staticmethod
@@ -106,35 +153,21 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         target_logits: torch.Tensor,
         places: torch.Tensor,
         scales: torch.Tensor,
-        training: bool,
+        grad_enabled: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the losses.
-
-        Args:
-            ctx: Where gradients are kept.
-            hidden: `[N, P]`.
-            candidates: `[M, P]`, rows of the softmax.
-            offsets: `[M]`, added to the candidates' scores.
-            target_logits: `[N]`, the score of each target.
-            places: `[N]`, where among the candidates the target is, so that it is not counted twice; -1 for nowhere.
-            scales: `[N]`, the share of each loss in the total.
-            training: Whether gradients are wanted.
-
-        Returns:
-            The total, through which gradients flow, and the losses `[N]`.
-        """
+        """Compute the total and the losses; arguments as of `cross_entropy`, and whether gradients are enabled."""
         device = hidden.device.type
         # half precision is for the products only
         narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else candidates.dtype
         wide = target_logits.dtype
-        wanted = training and any(ctx.needs_input_grad)
+        wanted = grad_enabled and any(ctx.needs_input_grad)
         rows = max(LOGITS_PER_CHUNK // len(candidates), FEWEST_ROWS_PER_CHUNK)
-        # Slopes are computed in this unit and multiplied by it at last: in half precision, probabilities times a share
-        # of the total would be too small, and sums over the rows of a chunk must not be too large.
+        # Gradients are computed in this unit and multiplied by it at the end: in half precision, probabilities times a
+        # share of the total would be too small, and sums over the rows of a chunk must not be too large.
         unit = nn.functional.pad(scales, (0, 1)).amax().to(wide).clamp(min=torch.finfo(wide).tiny) * rows / LARGEST_SUM
         losses = torch.empty_like(target_logits)
         inputs = (hidden, candidates, offsets, target_logits)
-        slopes = [torch.zeros_like(part, dtype=wide) for part in inputs] if wanted else []
+        gradients = [torch.zeros_like(part, dtype=wide) for part in inputs] if wanted else []
         with torch.autocast(device, enabled=False):
             matrix, wide_offsets = candidates.to(narrow), offsets.to(wide)
             for start in range(0, len(hidden), rows):
@@ -153,26 +186,40 @@ class ChunkedCrossEntropy(torch.autograd.Function):
                 losses[chunk] = total.log() + highest - own
                 if not wanted:
                     continue
-                # the slope of a loss is each candidate's probability, and for the target that minus 1
+                # the gradient of a loss is each candidate's probability, minus 1 for the target
                 share = scales[chunk].to(wide) / unit
-                slope = others.mul_((share / total)[:, None])
-                slopes[2] += slope.sum(dim=0)
-                slopes[3][chunk] = (target / total - 1) * share
-                slope = slope.to(narrow)
-                slopes[0][chunk] = slope @ matrix
-                slopes[1] = multiply(slopes[1], slope.T, states)
-        slopes = [slope.mul_(unit) for slope in slopes]
-        ctx.save_for_backward(*slopes)
-        ctx.dtypes = [part.dtype for part in inputs]
+                gradient = others.mul_((share / total)[:, None])
+                gradients[2] += gradient.sum(dim=0)
+                gradients[3][chunk] = (target / total - 1) * share
+                gradient = gradient.to(narrow)
+                gradients[0][chunk] = gradient @ matrix
+                gradients[1] = multiply(gradients[1], gradient.T, states)
+        if wanted:
+            ctx.save_for_backward(*(gradient.mul_(unit) for gradient in gradients), *inputs, places, scales)
         ctx.mark_non_differentiable(losses)
         return (losses * scales).sum(), losses
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Scale the gradients that `forward` computed."""
-        parts = zip(ctx.saved_tensors, ctx.dtypes, ctx.needs_input_grad, strict=False)
-        return (*((part * slope).to(dtype) if wanted else None for part, dtype, wanted in parts), None, None, None)
+        # gradient checkpointing lets them be read only once
+        tensors = ctx.saved_tensors
+        computed, inputs, (places, scales) = tensors[:4], tensors[4:8], tensors[8:]
+        found: list[torch.Tensor | None]
+        # `create_graph=True`
+        if torch.is_grad_enabled():
+            with torch.autocast(places.device.type, enabled=False):
+                found = recompute_gradients(
+                    lambda hidden, candidates, offsets, target_logits: plain_cross_entropy(
+                        hidden, candidates, offsets, target_logits, places, scales
+                    )[:1],
+                    inputs,
+                    [gradient],
+                )
+        else:
+            parts = zip(computed, inputs, ctx.needs_input_grad, strict=False)
+            found = [(part * gradient).to(given.dtype) if wanted else None for part, given, wanted in parts]
+        return *found, None, None, None
 
 
 def multiply(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -250,9 +297,7 @@ def sampled_losses(
     places = torch.full((len(weight),), -1, device=rows.device)
     places[rows] = torch.arange(len(rows), device=rows.device)
     candidates = nn.functional.embedding(rows, weight)
-    return ChunkedCrossEntropy.apply(
-        hidden, candidates, offsets, target_logits, places[targets], scales, torch.is_grad_enabled()
-    )
+    return cross_entropy(hidden, candidates, offsets, target_logits, places[targets], scales)
 
 
 __all__ = ["ElmoSoftmax", "full_losses", "log_uniform", "sample_words", "sampled_losses"]
