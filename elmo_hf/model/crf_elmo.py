@@ -11,13 +11,13 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""A conditional random field over the labels of a sentence: their likelihood, and the best of all words together.
+"""A conditional random field over the labels of a sentence: their likelihood, and the best sequence of labels.
 
-Each sentence is a linear chain of its words (Lafferty et al. 2001): the score of a sequence of labels is the sum of
-one score for each label at its word, one for each pair of neighbours, one for the first label and one for the last. As
-in the paper's taggers, labels that break their scheme, such as `O I-PER`, are possible in training and never decoded.
+Each sentence is a linear chain of its words (Lafferty et al. 2001). The score of a sequence of labels is the sum of a
+score for each label at its word, for each pair of neighbouring labels, for the first label and for the last. As in the
+paper's taggers, sequences that break the labelling scheme, such as `O I-PER`, count in training but are never decoded.
 
-Shape notation: `B` sentences, `T` places of a row, `M` words of the longest sentence, `K` labels.
+Shape notation: `B` sentences, `T` positions of a row, `M` words of the longest sentence, `K` labels.
 """
 
 import math
@@ -28,35 +28,42 @@ import torch
 from torch import nn
 
 from .configuration_elmo import ElmoConfig
+from .inputs_elmo import IGNORED
 
 
-# the label of a word whose label is not known, as everywhere in Transformers
-UNKNOWN = -100
-
-# the prefixes of each scheme: of the first word of a span, one inside, the last, and the only one
+# the prefixes of each scheme: for the first word of a span, one inside, the last, and the only one
 SCHEMES = ("BI", "BILU", "BIES")
 
-# may label j follow i, may a sentence begin with i, may it end with i
-Allowed = tuple[list[list[bool]], list[bool], list[bool]]
+
+class Allowed(NamedTuple):
+    """The sequences that a labelling scheme allows.
+
+    Attributes:
+        follows: `[K, K]`, whether the column's label may follow the row's.
+        starts: `[K]`, whether a sentence may begin with the label.
+        ends: `[K]`, whether a sentence may end with the label.
+    """
+
+    follows: list[list[bool]]
+    starts: list[bool]
+    ends: list[bool]
 
 
 class Chains(NamedTuple):
-    """The words of each sentence without gaps.
+    """The words of each sentence without gaps, and the scores of neighbouring labels.
 
     Attributes:
-        scores: `[B, M, K]`, in float32 at least; 0 behind the last word.
-        there: `[B, M]`, true at words. `M` is 2 at least, so that all weights have gradients in every batch.
-        places: `[B, M]`, where in its row each word was.
+        scores: `[B, M, K]`, in float32 at least; 0 after the last word.
+        mask: `[B, M]`, true at words. `M` is at least 2, so that all weights get gradients in every batch.
+        positions: `[B, M]`, the position of each word in its row.
+        transitions: `[K, K]`, the scores of pairs of neighbours, from row to column.
+        starts: `[K]`, the scores of first labels.
+        ends: `[K]`, the scores of last labels.
     """
 
     scores: torch.Tensor
-    there: torch.Tensor
-    places: torch.Tensor
-
-
-class Weights(NamedTuple):
-    """The scores of neighbours, `transitions` `[K, K]` from row to column, and `starts` and `ends`, `[K]`."""
-
+    mask: torch.Tensor
+    positions: torch.Tensor
     transitions: torch.Tensor
     starts: torch.Tensor
     ends: torch.Tensor
@@ -66,12 +73,11 @@ def allowed_transitions(labels: Sequence[str]) -> Allowed | None:
     """Find which labels may be neighbours, from their names.
 
     The schemes are BIO (IOB2), BIOUL (BILOU) and BIOES (IOBES). A label is `O`, or a prefix with a type, such as
-    `B-PER`; where there is one type only, the prefix may stand alone.
+    `B-PER`; if there is only one type, the prefix may stand alone.
 
     Returns:
-        `[K, K]`, whether the row's label may stand before the column's; `[K]`, whether a sentence may begin with a
-        label; `[K]`, whether it may end with it. `None` where nothing is forbidden, or the labels are of no such
-        scheme: among others IOB1, which shows by an `I-PER` that has no `B-PER`.
+        What the scheme allows. `None` if it allows everything, or the labels follow none of these schemes: for
+        example IOB1, which has an `I-PER` without a `B-PER`.
     """
     parts = [label.partition("-")[::2] for label in labels]
     spans = set(parts) - {("O", "")}
@@ -80,7 +86,7 @@ def allowed_transitions(labels: Sequence[str]) -> Allowed | None:
     if scheme is None:
         return None
     last = scheme[2:3]
-    # what must not be the first word of a span, and what must not be the last
+    # the prefixes that cannot be first in a span, and those that cannot be last
     continuing = {"I", last}
     unfinished = {"B", "I"} if last else set()
     for prefix, kind in spans:
@@ -99,15 +105,15 @@ def allowed_transitions(labels: Sequence[str]) -> Allowed | None:
     ends = [prefix not in unfinished for prefix, _ in parts]
     if all(starts) and all(ends) and all(map(all, follows)):
         return None
-    return follows, starts, ends
+    return Allowed(follows, starts, ends)
 
 
 class ElmoCrf(nn.Module):
-    """A linear-chain CRF, whose scores of a word's labels come from elsewhere.
+    """A linear-chain CRF on the scores that a tagger gives the labels of each word.
 
     Args:
-        config: `num_labels` is the number of labels, and `id2label` their names, which are read when a sentence is
-            decoded: scripts set them after the model is made.
+        config: `num_labels` is the number of labels. `id2label` has their names, which `decode` reads at each call,
+            because scripts set them after they make the model.
     """
 
     def __init__(self, config: ElmoConfig) -> None:
@@ -118,76 +124,85 @@ class ElmoCrf(nn.Module):
         self.starts = nn.Parameter(torch.empty(count))
         self.ends = nn.Parameter(torch.empty(count))
 
-    def forward(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        """Compute how unlikely the labels of each sentence are, among all sequences of labels; without, the `logits`.
+    # `loss` and `decode` get the weights by this call, because hooks on it fetch weights that are on disk
+    def forward(self, scores: torch.Tensor, words: torch.Tensor) -> Chains:
+        """Move the words of each row to its left, drop positions that no sentence fills, and add the weights.
 
         Args:
-            scores: `[B, T, K]`, of each label at each place.
-            words: `[B, T]`, true at the words of the sentence, wherever they are in the row. A word's neighbour is the
-                next word, whatever is between them.
-            labels: `[B, T]`. A word with -100 can have any label: the likelihood is the sum of them all.
+            scores: `[B, T, K]`, the score of each label at each position.
+            words: `[B, T]`, true at words.
 
         Returns:
-            `[B]`, the negative log likelihood in nats, 0 for a sentence without words; in float32 at least.
+            The chains, in the wider dtype of scores and weights, float32 at least.
+        """
+        # two more positions, without a word
+        positions = nn.functional.pad(~words, (0, 2), value=True).byte().argsort(dim=1, stable=True)
+        mask = torch.arange(positions.shape[1], device=words.device) < words.sum(dim=1, keepdim=True)
+        longest = max(int(mask.any(dim=0).sum()), 2)
+        positions, mask = positions[:, :longest], mask[:, :longest]
+        dtype = torch.promote_types(torch.promote_types(scores.dtype, self.transitions.dtype), torch.float32)
+        scores = nn.functional.pad(scores.to(dtype), (0, 0, 0, 2))
+        # [B, M, K]
+        scores = scores.gather(1, positions[:, :, None].expand(-1, -1, scores.shape[2]))
+        weights = (part.to(dtype) for part in (self.transitions, self.starts, self.ends))
+        return Chains(scores.masked_fill(~mask[:, :, None], 0), mask, positions, *weights)
+
+    def loss(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Compute the negative log likelihood of the labels of each sentence.
+
+        Args:
+            scores: `[B, T, K]`, the score of each label at each position.
+            words: `[B, T]`, true at words, wherever they are in the row: a word's neighbour is the next word,
+                whatever is between them.
+            labels: `[B, T]`, the label of each word. A word with -100 may have any label: the likelihood is the sum
+                over all of them.
+
+        Returns:
+            `[B]` in nats, 0 for a sentence without words; float32 at least.
 
         Raises:
-            ValueError: If a word has a label that is not there.
+            ValueError: If a word has a label that the model has not.
         """
-        if labels is None:
-            return self.logits(scores, words)
         self.check(labels, words)
-        chains = gather_words(scores, words, self.transitions.dtype)
-        weights = self.weights(chains.scores.dtype)
+        chains = self(scores, words)
         # [B, M]
-        given = nn.functional.pad(labels.long(), (0, 2)).gather(1, chains.places).masked_fill(~chains.there, 0)
-        known = given != UNKNOWN
+        given = nn.functional.pad(labels.long(), (0, 2)).gather(1, chains.positions).masked_fill(~chains.mask, 0)
+        known = given != IGNORED
         path = torch.where(known, given, chains.scores.argmax(dim=2))
-        losses = sum_paths(chains, path, weights)
-        # the sum over one path alone, relative to it, is 0
+        losses = sum_paths(chains, path)
+        # if all labels are known, the only path that fits them is `path`, whose sum relative to itself is 0
         rows = (~known).any(dim=1).nonzero().squeeze(1)
         if len(rows):
             # [B', M, K]
             other = torch.arange(scores.shape[2], device=path.device) != path[rows, :, None]
-            scores = chains.scores[rows].masked_fill(other & known[rows, :, None], -math.inf)
-            part = Chains(scores, chains.there[rows], chains.places[rows])
-            losses = losses.index_add(0, rows, sum_paths(part, path[rows], weights), alpha=-1)
-        return losses.masked_fill(~chains.there[:, 0], 0)
+            fitting = chains.scores[rows].masked_fill(other & known[rows, :, None], -math.inf)
+            part = chains._replace(scores=fitting, mask=chains.mask[rows], positions=chains.positions[rows])
+            losses = losses.index_add(0, rows, sum_paths(part, path[rows]), alpha=-1)
+        return losses.masked_fill(~chains.mask[:, 0], 0)
 
-    def best_paths(self, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """Find the best sequence of labels that the scheme allows; arguments as in `forward`.
+    def decode(self, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Score each label of each word by the best allowed sequence that has this label at this word.
 
-        Returns:
-            `[B, T]`, the label of each word, -100 elsewhere.
-        """
-        return self.logits(scores, words).argmax(dim=2).masked_fill(~words, UNKNOWN)
-
-    def logits(self, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """Compute, for each word and label, the score of the best allowed sequence with this label at this word.
-
-        The highest at each word are those of one sequence, the best one: where another is as good, its scores are
-        lowered by as little as the numbers allow.
+        The argmax over the labels is the best allowed sequence. If another sequence scores the same, its scores are
+        lowered by the smallest step of the dtype, so that the argmax never mixes two sequences.
 
         Args:
-            scores: As in `forward`.
-            words: As in `forward`.
+            scores: `[B, T, K]`, the score of each label at each position.
+            words: `[B, T]`, true at words, wherever they are in the row.
 
         Returns:
-            `[B, T, K]` in float32 at least, the lowest number for a label that the scheme forbids there, and the given
-            scores where no words are. Of a sentence of which the scheme allows nothing at all, as of one word with
-            `B` and `L` alone, anything is allowed.
+            `[B, T, K]`, float32 at least; the dtype's lowest number for a label that the scheme forbids at the word,
+            and `scores` themselves where there is no word. If the scheme allows no sequence for a sentence, such as
+            one word with the labels `B` and `L`, any sequence is allowed.
         """
-        chains = gather_words(scores, words, self.transitions.dtype)
-        weights = self.weights(chains.scores.dtype)
+        chains = self(scores, words)
         names: Any = self.config.id2label
-        allowed = allowed_transitions([str(names.get(label, label)) for label in range(len(self.starts))])
-        if allowed is None:
-            marginals = max_marginals(chains, weights)
-        else:
-            pairs = zip(weights, (torch.tensor(part, device=scores.device) for part in allowed), strict=True)
-            marginals = max_marginals(chains, Weights(*(part.masked_fill(~may, -math.inf) for part, may in pairs)))
+        allowed = allowed_transitions([str(names.get(label, label)) for label in range(len(chains.starts))])
+        marginals = max_marginals(chains if allowed is None else forbid(chains, allowed))
+        if allowed is not None:
             stuck = marginals[:, 0].amax(dim=1).isneginf()
             if stuck.any():
-                marginals = torch.where(stuck[:, None, None], max_marginals(chains, weights), marginals)
+                marginals = torch.where(stuck[:, None, None], max_marginals(chains), marginals)
         marginals = marginals.clamp(min=torch.finfo(marginals.dtype).min)
         # [B, T]: the number of each word in its sentence
         order = (words.cumsum(dim=1) - 1).clamp(min=0)
@@ -195,100 +210,90 @@ class ElmoCrf(nn.Module):
         return torch.where(words[:, :, None], marginals, scores)
 
     def check(self, labels: torch.Tensor, words: torch.Tensor) -> None:
-        """Refuse labels of words that are neither -100 nor from 0 to `K - 1`; arguments as in `forward`."""
+        """Raise `ValueError` if a word has a label that is neither -100 nor one of the model's."""
         count = len(self.starts)
-        wrong = words & (labels != UNKNOWN) & ((labels < 0) | (labels >= count))
+        wrong = words & (labels != IGNORED) & ((labels < 0) | (labels >= count))
         if wrong.any():
-            label = int(labels[wrong][0])
-            raise ValueError(f"A label is {label}; it can be 0 to {count - 1}, or {UNKNOWN} where it is not known.")
-
-    def weights(self, dtype: torch.dtype) -> Weights:
-        """Return the parameters in another precision."""
-        return Weights(self.transitions.to(dtype), self.starts.to(dtype), self.ends.to(dtype))
+            raise ValueError(
+                f"A label is {int(labels[wrong][0])}; it can be 0 to {count - 1}, or {IGNORED} where it is not known."
+            )
 
 
-def gather_words(scores: torch.Tensor, words: torch.Tensor, dtype: torch.dtype) -> Chains:
-    """Move the words of each row to its left, and drop the places that no sentence fills.
-
-    Args:
-        scores: `[B, T, K]`.
-        words: `[B, T]`.
-        dtype: The precision of the weights; the result has the wider one, and float32 at least.
-    """
-    # two places more that are no word's
-    places = nn.functional.pad(~words, (0, 2), value=True).byte().argsort(dim=1, stable=True)
-    there = torch.arange(places.shape[1], device=words.device) < words.sum(dim=1, keepdim=True)
-    longest = max(int(there.any(dim=0).sum()), 2)
-    places, there = places[:, :longest], there[:, :longest]
-    scores = scores.to(torch.promote_types(torch.promote_types(scores.dtype, dtype), torch.float32))
-    scores = nn.functional.pad(scores, (0, 0, 0, 2)).gather(1, places[:, :, None].expand(-1, -1, scores.shape[2]))
-    return Chains(scores.masked_fill(~there[:, :, None], 0), there, places)
+def forbid(chains: Chains, allowed: Allowed) -> Chains:
+    """Lower the scores of what the scheme does not allow to minus infinity."""
+    follows, starts, ends = (torch.tensor(part, device=chains.scores.device) for part in allowed)
+    return chains._replace(
+        transitions=chains.transitions.masked_fill(~follows, -math.inf),
+        starts=chains.starts.masked_fill(~starts, -math.inf),
+        ends=chains.ends.masked_fill(~ends, -math.inf),
+    )
 
 
-def sum_paths(chains: Chains, path: torch.Tensor, weights: Weights) -> torch.Tensor:
-    """Add up all sequences of labels of each sentence, relative to one of them.
+def sum_paths(chains: Chains, path: torch.Tensor) -> torch.Tensor:
+    """Sum over all sequences of labels of each sentence, relative to one of them.
 
-    What is relative to the labels at hand stays small, and keeps its digits, where the scores add up to thousands.
+    Scores relative to those of a path stay small, and keep their digits, where the scores themselves add up to
+    thousands.
 
     Args:
-        chains: The sentences. Of a score of minus infinity, the label is not possible there.
-        path: `[B, M]`, the labels of the one sequence, each of them possible.
-        weights: The scores of neighbours.
+        chains: The sentences. A score of minus infinity excludes the label at that word.
+        path: `[B, M]`, the labels of one sequence, none of them excluded.
 
     Returns:
         `[B]`, the logarithm of the sum of `exp(score - score of the path)`.
     """
+    # [B, M, K]
     scores = chains.scores - chains.scores.gather(2, path[:, :, None])
     # [B, M - 1, 1]
-    steps = weights.transitions[path[:, :-1], path[:, 1:]][:, :, None]
+    path_transitions = chains.transitions[path[:, :-1], path[:, 1:]][:, :, None]
     # [B, K]
-    sums = weights.starts - weights.starts[path[:, :1]] + scores[:, 0]
+    sums = chains.starts - chains.starts[path[:, :1]] + scores[:, 0]
     for time in range(1, scores.shape[1]):
         # [B, K, K]
-        pairs = sums[:, :, None] + weights.transitions
-        longer = pairs.logsumexp(dim=1) - steps[:, time - 1] + scores[:, time]
-        sums = torch.where(chains.there[:, time, None], longer, sums)
-    last = path.gather(1, (chains.there.sum(dim=1, keepdim=True) - 1).clamp(min=0))
-    return (sums + weights.ends - weights.ends[last]).logsumexp(dim=1)
+        pairs = sums[:, :, None] + chains.transitions
+        longer = pairs.logsumexp(dim=1) - path_transitions[:, time - 1] + scores[:, time]
+        sums = torch.where(chains.mask[:, time, None], longer, sums)
+    last = path.gather(1, (chains.mask.sum(dim=1, keepdim=True) - 1).clamp(min=0))
+    return (sums + chains.ends - chains.ends[last]).logsumexp(dim=1)
 
 
-def max_marginals(chains: Chains, weights: Weights) -> torch.Tensor:
-    """Find the best sequence with each label at each word, and the best of them all (Viterbi 1967).
+def max_marginals(chains: Chains) -> torch.Tensor:
+    """Score each label of each word by the best sequence that has this label at this word (Viterbi 1967).
 
     Args:
-        chains: The sentences.
-        weights: The scores of neighbours, minus infinity where they are forbidden.
+        chains: The sentences. A score of minus infinity forbids a label, or a pair of neighbours.
 
     Returns:
-        `[B, M, K]`, the scores; at each word the one on the best sequence is higher than all others. Without a
-        sequence that is not forbidden, all are minus infinity.
+        `[B, M, K]`; at each word, the label on the best sequence scores higher than all others. If every sequence is
+        forbidden, all scores are minus infinity.
     """
     longest = chains.scores.shape[1]
-    # from the end: the best score of what comes after a label, and the label that it begins with
-    rest = [weights.ends.expand_as(chains.scores[:, 0])]
+    # from the end: the best score of what follows each label, and the label that it begins with
+    rest = [chains.ends.expand_as(chains.scores[:, 0])]
     next_labels: list[torch.Tensor] = []
     for time in range(longest - 1, 0, -1):
         # [B, K, K]
-        pairs = weights.transitions + (chains.scores[:, time] + rest[0])[:, None]
+        pairs = chains.transitions + (chains.scores[:, time] + rest[0])[:, None]
         best, label = pairs.max(dim=2)
-        rest.insert(0, torch.where(chains.there[:, time, None], best, weights.ends))
+        rest.insert(0, torch.where(chains.mask[:, time, None], best, chains.ends))
         next_labels.insert(0, label)
-    # from the beginning: the best score of what comes before a label, and the best sequence
-    before = weights.starts.expand_as(chains.scores[:, 0])
+    # from the beginning: the best score of what precedes each label, and the best sequence
+    before = chains.starts.expand_as(chains.scores[:, 0])
     marginals = [before + chains.scores[:, 0] + rest[0]]
     path = [marginals[0].argmax(dim=1, keepdim=True)]
     for time in range(1, longest):
-        pairs = (before + chains.scores[:, time - 1])[:, :, None] + weights.transitions
+        pairs = (before + chains.scores[:, time - 1])[:, :, None] + chains.transitions
         before = pairs.amax(dim=1)
         marginals.append(before + chains.scores[:, time] + rest[time])
         path.append(next_labels[time - 1].gather(1, path[-1]))
-    # [B, M, K]
-    scores = torch.stack(marginals, dim=1)
-    # [B, M, 1]
-    labels = torch.stack(path, dim=1)
-    best = scores.gather(2, labels)
+    return raise_path(torch.stack(marginals, dim=1), torch.stack(path, dim=1))
+
+
+def raise_path(marginals: torch.Tensor, path: torch.Tensor) -> torch.Tensor:
+    """Lower scores `[B, M, K]` that equal that of the label on the path, `[B, M, 1]`, by the smallest step."""
+    best = marginals.gather(2, path)
     below = best.detach().nextafter(best.new_tensor(-math.inf))
-    return scores.minimum(below).scatter(2, labels, best)
+    return marginals.minimum(below).scatter(2, path, best)
 
 
 __all__ = ["ElmoCrf", "allowed_transitions"]

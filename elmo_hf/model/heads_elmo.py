@@ -11,10 +11,14 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""What the task models of the ELMo paper put on the vectors: encoders of words, and of sentences and pairs.
+"""The heads of the task models: what the ELMo paper puts on the vectors to label words, sentences and pairs.
 
-Shape notation: `B` sentences or pairs, `T` words, `D` width of the vectors that come in, `C` width of one direction
-of a biLSTM (`config.head_hidden_size`), `E` width of an encoded word, `M` width of a mix that joins it, or 0.
+Every head reads `vectors`, `sentences` and `mix`: the vectors of the words, `[B, T, D]`; the sentence that each word
+belongs to, `[B, T]`, 1 or 2, or 0 at boundary tokens and padding; and the mix that joins its encoder's output,
+`[B, T, D]`, if the configuration puts one there. A head has `output_size`, the width that a classifier then reads.
+
+Shape notation: `B` rows, each a sentence or a pair, `T` words, `D` width of a vector, `C` width of one direction of a
+head's biLSTM (`config.head_hidden_size`), `E` width of an encoded word.
 """
 
 from collections.abc import Mapping
@@ -60,7 +64,7 @@ class ElmoTaskLstm(nn.Module):
 
 
 class ElmoTaskEncoder(nn.Module):
-    """biLSTM layers, one on the other, with dropout before each."""
+    """A stack of biLSTM layers, with dropout on the input of each."""
 
     def __init__(self, config: ElmoConfig, num_layers: int) -> None:
         super().__init__()
@@ -68,18 +72,27 @@ class ElmoTaskEncoder(nn.Module):
         sizes = [config.hidden_size, *[2 * width] * (num_layers - 1)]
         self.layers = nn.ModuleList(ElmoTaskLstm(size, width) for size in sizes)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        # CODEPATH: the paper's models of SNLI and SQuAD take the mix in at both places (section 5.2)
+        # CODEPATH: the paper's models of SNLI and SQuAD add the mix at both places (section 5.2)
         self.output_size = 2 * width + (config.hidden_size if config.mix_at != "input" else 0)
 
     def forward(self, vectors: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
-        """Encode words, `[B, T, D]`, as `[B, T, E]`, with the mix `[B, T, M]` behind it if there is one."""
+        """Encode the words of each row.
+
+        Args:
+            vectors: `[B, T, D]`.
+            words: `[B, T]`, true at words.
+            mix: `[B, T, D]`, concatenated to the output of the last layer.
+
+        Returns:
+            `[B, T, E]`, zero where there is no word.
+        """
         for layer in self.layers:
             vectors = layer(self.dropout(vectors), words)
         return vectors if mix is None else torch.cat([vectors, self.dropout(mix) * words[:, :, None]], dim=2)
 
 
 class ElmoTaggingHead(nn.Module):
-    """The paper's named entity recogniser: two biLSTM layers, whose output is classified and goes to the CRF."""
+    """The paper's named entity recogniser: two biLSTM layers, and the CRF that reads their classified output."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -87,46 +100,64 @@ class ElmoTaggingHead(nn.Module):
         self.crf = ElmoCrf(config)
         self.output_size = self.encoder.output_size
 
-    def forward(self, vectors: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
-        """Encode words, `[B, T, D]`, as `[B, T, E]`; see `ElmoTaskEncoder`."""
-        return self.encoder(vectors, words, mix)
+    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+        """Encode each word.
+
+        Args:
+            vectors: `[B, T, D]`.
+            sentences: `[B, T]`, 0 where there is no word.
+            mix: `[B, T, D]`, what joins the encoder's output.
+
+        Returns:
+            `[B, T, E]`.
+        """
+        return self.encoder(vectors, sentences != 0, mix)
 
 
 class ElmoPoolingHead(nn.Module):
     """The mean or the maximum of a sentence's word vectors."""
 
-    pairs = False
+    num_sentences = 1
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
-        self.pool = {"mean": mean_of, "max": maximum_of}[config.head or "mean"]
+        self.pool = {"mean": mean_over_words, "max": max_over_words}[config.head or "mean"]
         self.output_size = config.hidden_size
 
-    def forward(self, vectors: torch.Tensor, mix: torch.Tensor | None, sentence: torch.Tensor) -> torch.Tensor:
-        """Pool `[B, T, D]` to `[B, D]`; a sentence without words is zero."""
-        return self.pool(vectors, sentence == 1)
+    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+        """Pool the words of each sentence.
+
+        Args:
+            vectors: `[B, T, D]`.
+            sentences: `[B, T]`, 1 at words, 0 elsewhere.
+            mix: `None`, because this head has no encoder.
+
+        Returns:
+            `[B, D]`, zero for a sentence without words.
+        """
+        return self.pool(vectors, sentences == 1)
 
 
 class ElmoMaxout(nn.Module):
-    """A layer of units each of which is the largest of some linear ones (Goodfellow et al. 2013)."""
+    """A layer of units, each the largest of several linear ones (Goodfellow et al. 2013)."""
 
     def __init__(self, input_size: int, output_size: int) -> None:
         super().__init__()
         self.linear = nn.Linear(input_size, MAXOUT_PIECES * output_size)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Map `[B, input]` to `[B, output]`."""
+        """Map `[B, input_size]` to `[B, output_size]`."""
         return self.linear(features).unflatten(1, (-1, MAXOUT_PIECES)).amax(dim=2)
 
 
 class ElmoBcnHead(nn.Module):
     """The biattentive classification network (McCann et al. 2017), the paper's model of SST-5, for one sentence.
 
-    The sentence attends to itself, a second biLSTM integrates what it found, four poolings and two maxout layers sum
-    it up.
+    The sentence attends to itself, a second biLSTM integrates what it found, and four poolings and two maxout layers
+    summarise it.
     """
 
-    pairs = False
+    num_sentences = 1
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -138,24 +169,33 @@ class ElmoBcnHead(nn.Module):
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.output_size = 2 * width
 
-    def forward(self, vectors: torch.Tensor, mix: torch.Tensor | None, sentence: torch.Tensor) -> torch.Tensor:
-        """Sum up the words of each sentence, `[B, T, D]`, in `[B, 2 * C]`; arguments as of `ElmoEsimHead`."""
-        words = sentence == 1
+    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+        """Summarise the words of each sentence.
+
+        Args:
+            vectors: `[B, T, D]`.
+            sentences: `[B, T]`, 1 at words, 0 elsewhere.
+            mix: `[B, T, D]`, what joins the encoder's output.
+
+        Returns:
+            `[B, 2 * C]`.
+        """
+        words = sentences == 1
+        # [B, T, E]
         encoded = self.encoder(vectors, words, mix)
         attended = attend(encoded @ encoded.transpose(1, 2), encoded, words)
         joined = torch.cat([encoded, encoded - attended, encoded * attended], dim=2)
         # [B, T, 2 * C]
         integrated = self.integrator(joined, words)
         # [B, 1, T]
-        shares = self.attention(integrated).transpose(1, 2)
-        weighted = attend(shares, integrated, words).squeeze(1)
+        scores = self.attention(integrated).transpose(1, 2)
         # [B, 8 * C]
         features = torch.cat(
             [
-                maximum_of(integrated, words),
-                mean_of(integrated, words),
-                -maximum_of(-integrated, words),
-                weighted,
+                max_over_words(integrated, words),
+                mean_over_words(integrated, words),
+                -max_over_words(-integrated, words),
+                attend(scores, integrated, words).squeeze(1),
             ],
             dim=1,
         )
@@ -167,11 +207,11 @@ class ElmoBcnHead(nn.Module):
 class ElmoEsimHead(nn.Module):
     """The enhanced sequential inference model (Chen et al. 2017), the paper's model of SNLI, for pairs of sentences.
 
-    The words of either sentence attend to those of the other, a second biLSTM composes what they found, and the means
-    and maxima of both are compared.
+    The words of each sentence attend to those of the other, a second biLSTM composes what they found, and the means
+    and maxima of both sentences are compared.
     """
 
-    pairs = True
+    num_sentences = 2
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -183,78 +223,87 @@ class ElmoEsimHead(nn.Module):
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.output_size = width
 
-    def forward(self, vectors: torch.Tensor, mix: torch.Tensor | None, sentence: torch.Tensor) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
         """Compare the sentences of each pair.
 
         Args:
             vectors: `[B, T, D]`.
-            mix: `[B, T, M]`, what joins the encoder's output.
-            sentence: `[B, T]`, 1 at the words of the first sentence, 2 at those of the second, 0 elsewhere.
+            sentences: `[B, T]`, 1 at the words of the first sentence, 2 at those of the second, 0 elsewhere.
+            mix: `[B, T, D]`, what joins the encoder's output.
 
         Returns:
             `[B, C]`.
         """
-        # [2 * B, T]: all first sentences, then all second ones, each with nothing at the other's words
-        words = torch.cat([sentence == 1, sentence == 2])
+        # [2 * B, T]: the words of all first sentences, then those of all second ones
+        words = torch.cat([sentences == 1, sentences == 2])
         encoded = self.encoder(vectors.repeat(2, 1, 1), words, None if mix is None else mix.repeat(2, 1, 1))
         first, second = encoded.chunk(2)
         # [B, T, T]
-        likeness = first @ second.transpose(1, 2)
+        similarity = first @ second.transpose(1, 2)
+        # [2 * B, T, E]
         attended = torch.cat(
             [
-                attend(likeness, second, sentence == 2),
-                attend(likeness.transpose(1, 2), first, sentence == 1),
+                attend(similarity, second, sentences == 2),
+                attend(similarity.transpose(1, 2), first, sentences == 1),
             ]
         )
         joined = torch.cat([encoded, attended, encoded - attended, encoded * attended], dim=2)
         # [2 * B, T, 2 * C]
         composed = self.composition(self.dropout(self.projection(joined).relu()), words)
-        pooled = torch.cat([mean_of(composed, words), maximum_of(composed, words)], dim=1)
+        pooled = torch.cat([mean_over_words(composed, words), max_over_words(composed, words)], dim=1)
         # [B, 8 * C]
         features = torch.cat(pooled.chunk(2), dim=1)
         return self.summary(self.dropout(features)).tanh()
 
 
-def mean_of(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Average `[B, T, D]` over words `[B, T]`; zero where there are none."""
+def mean_over_words(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Average `[B, T, D]` over the words `[B, T]`, to `[B, D]`; zero where there are none."""
     words = words[:, :, None].to(vectors)
     return (vectors * words).sum(dim=1) / words.sum(dim=1).clamp(min=1)
 
 
-def maximum_of(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Take the maximum of `[B, T, D]` over words `[B, T]`; zero where there are none."""
+def max_over_words(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Take the maximum of `[B, T, D]` over the words `[B, T]`, to `[B, D]`; zero where there are none."""
     lowest = torch.finfo(vectors.dtype).min
     highest = vectors.masked_fill(~words[:, :, None], lowest).amax(dim=1)
     return highest.masked_fill(~words.any(dim=1, keepdim=True), 0)
 
 
 def attend(scores: torch.Tensor, vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Average `[B, T, D]` over words `[B, T]` by the softmax of scores `[B, rows, T]`, to `[B, rows, D]`.
+    """Average vectors by the softmax of scores over words.
 
-    Where there are no words the vectors must be zero, and so is the result.
+    Args:
+        scores: `[B, rows, T]`.
+        vectors: `[B, T, D]`; zero in a sentence without words.
+        words: `[B, T]`, true at words.
+
+    Returns:
+        `[B, rows, D]`; zero in a sentence without words.
     """
     scores = scores.masked_fill(~words[:, None], torch.finfo(scores.dtype).min)
     return scores.softmax(dim=2) @ vectors
 
 
-# by `config.head`, the default first; `None`: the vectors themselves
+# by `config.head`, the default first; with `None` the classifier reads the vectors themselves
 TAGGING_HEADS = {"linear": None, "bilstm-crf": ElmoTaggingHead}
 SENTENCE_HEADS = {"mean": ElmoPoolingHead, "max": ElmoPoolingHead, "bcn": ElmoBcnHead, "esim": ElmoEsimHead}
-# which have no place but the input for a mix
+# these can only have the mix at their input
 WITHOUT_ENCODER = ("linear", "mean", "max")
 
 
 def choose_head(config: ElmoConfig, heads: Mapping[str, type[nn.Module] | None]) -> type[nn.Module] | None:
-    """Find a head by `config.head`.
+    """Return the class that `config.head` names among the heads of a task.
 
     Raises:
-        ValueError: If the task has no such head, or the head no encoder where the configuration puts a mix.
+        ValueError: If the task has no such head, or the head has no encoder for the mix that `config.mix_at` asks for.
     """
     name = config.head or next(iter(heads))
     if name not in heads:
-        raise ValueError(f"`head` is {name!r}; for this task it can be one of {', '.join(heads)}.")
+        raise ValueError(f"`head` is {name!r}; for this task choose one of {', '.join(heads)}.")
     if name in WITHOUT_ENCODER and config.mix_at != "input":
-        raise ValueError(f"`mix_at` is {config.mix_at!r}, but the head {name!r} has no encoder: leave it at 'input'.")
+        raise ValueError(
+            f"`mix_at` is {config.mix_at!r}, but the head {name!r} has no encoder: leave `mix_at` at 'input'."
+        )
     return heads[name]
 
 

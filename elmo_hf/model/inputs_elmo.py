@@ -11,57 +11,151 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""What a batch holds: the neighbours of each word, the sentences of a row, and labels.
+"""The inputs of the models: ids and the mask of a batch, the neighbours of each word, the sentences of a row, labels.
 
-Shape notation: `B` rows, `T` words with the boundaries `<S>` and `</S>`, `H` width of a vector.
+Shape notation: `B` rows, `T` words with the boundary tokens `<S>` and `</S>`, `S` characters of a word, `K` ids of a
+word (itself, its characters, or both), `H` width of a vector.
 """
 
 import torch
 
+from .configuration_elmo import ElmoConfig
 
-def neighbours(labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """For each word of `[B, T]`, the label of the next and of the previous word, `[2, B, T]`; -100 if there is none.
 
-    Padding, where `words` is false, is passed over.
+# the label of a word that has none, as everywhere in Transformers
+IGNORED = -100
+
+
+def read_ids(
+    config: ElmoConfig,
+    input_ids: torch.Tensor | None,
+    char_ids: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Collect the ids that a model reads, and find the words among them.
+
+    Args:
+        config: The configuration says whether the model reads words, characters, or both.
+        input_ids: `[B, T]`, or `[B, 2, T]` with words of their own for each direction.
+        char_ids: `[B, T, S]` or `[B, 2, T, S]`.
+        attention_mask: `[B, T]`, 0 at padding.
+
+    Returns:
+        The ids, `[B, 1, T, K]`, or `[B, 2, T, K]` if each direction reads words of its own; and the mask, `[B, T]`,
+        true at words.
+
+    Raises:
+        ValueError: If ids that the model reads are missing, are not integers, or differ in shape.
+    """
+    read = []
+    if config.word_embedding_dim:
+        read.append(read_word_ids(config, input_ids))
+    if config.char_embedding_dim:
+        read.append(read_char_ids(config, char_ids))
+    ids, masks = [part for part, _ in read], [mask for _, mask in read]
+    # CODEPATH: the training of bilm-tf, whose backward direction never reads `<S>`, nor its forward one `</S>`
+    if all(mask.shape[1:-1] == (2,) for mask in masks):
+        masks = [part for mask in masks for part in mask.unbind(dim=1)]
+    else:
+        ids = [part[:, None] for part in ids]
+    if attention_mask is not None:
+        masks.append(attention_mask != 0)
+    if any(mask.shape != masks[0].shape for mask in masks) or masks[0].ndim != 2:
+        raise ValueError(
+            f"The inputs differ in sentences and words: {[tuple(mask.shape) for mask in masks]}. Pass all of them as "
+            "the tokenizer returns them."
+        )
+    return torch.cat(ids, dim=3), torch.stack(masks).all(dim=0)
+
+
+def read_word_ids(config: ElmoConfig, input_ids: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return word ids, `[..., T, 1]`, and where they are not padding, `[..., T]`."""
+    if input_ids is None:
+        raise ValueError("This model reads word ids: pass `input_ids`, as its tokenizer returns them.")
+    words = check_integers("input_ids", input_ids)
+    mask = ~is_one_of(words, config.pad_token_id)
+    # CODEPATH: bilm-tf models trained without a character encoder have no row for a mask token behind the vocabulary
+    if config.unk_token_id is not None:
+        words = words.masked_fill(words == config.vocab_size, config.unk_token_id)
+    return words[..., None], mask
+
+
+def read_char_ids(config: ElmoConfig, char_ids: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return character ids, `[..., T, S]`, and where they are not padding, `[..., T]`."""
+    width = config.max_characters_per_token
+    if char_ids is None:
+        raise ValueError("This model reads characters: pass `char_ids`, as its tokenizer returns them.")
+    if char_ids.ndim not in (3, 4) or char_ids.shape[-1] != width:
+        raise ValueError(
+            f"`char_ids` is {tuple(char_ids.shape)} but this model reads (sentences, words, {width}): use the "
+            f"tokenizer saved with it, or one with max_characters_per_token={width}."
+        )
+    return check_integers("char_ids", char_ids), (char_ids != 0).any(dim=-1)
+
+
+def check_integers(name: str, ids: torch.Tensor) -> torch.Tensor:
+    """Widen integers of any dtype to int64.
+
+    Raises:
+        ValueError: If the argument called `name` does not hold integers.
+    """
+    if ids.is_floating_point() or ids.is_complex():
+        raise ValueError(f"`{name}` is of {ids.dtype}: pass integers, as the tokenizer returns them.")
+    return ids.long()
+
+
+def neighbours(labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the label of the next and of the previous word of each word, skipping padding.
+
+    Args:
+        labels: `[B, T]`.
+        mask: `[B, T]`, true at words.
+
+    Returns:
+        `[2, B, T]`, -100 where there is no such neighbour.
     """
     length = labels.shape[1]
-    places = torch.arange(length, device=words.device)
-    # [B, T]: the places of the words, one after the other, and behind them those of padding
-    order = torch.where(words, places, places + length).argsort(dim=1)
-    # [B, T]: how many words come before each
-    rank = words.long().cumsum(dim=1) - 1
-    targets = []
+    positions = torch.arange(length, device=mask.device)
+    # [B, T]: the positions of the words in order, then those of padding
+    order = torch.where(mask, positions, positions + length).argsort(dim=1)
+    # [B, T]: the number of words before each word
+    rank = mask.long().cumsum(dim=1) - 1
+    count = mask.long().sum(dim=1, keepdim=True)
+    found = []
     for wanted in (rank + 1, rank - 1):
-        there = words & (wanted >= 0) & (wanted < words.long().sum(dim=1, keepdim=True))
+        exists = mask & (wanted >= 0) & (wanted < count)
         neighbour = labels.gather(1, order.gather(1, wanted.clamp(0, length - 1)))
-        targets.append(neighbour.masked_fill(~there, -100))
-    return torch.stack(targets)
+        found.append(neighbour.masked_fill(~exists, IGNORED))
+    return torch.stack(found)
 
 
 def find_sentences(
-    input_ids: torch.Tensor, real: torch.Tensor, bos: int | list[int] | None, eos: int | list[int] | None
+    input_ids: torch.Tensor, mask: torch.Tensor, bos: int | list[int] | None, eos: int | list[int] | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Number the sentences of each row: one begins with `<S>`, after nothing or `</S>`, and ends with `</S>`.
+    """Number the sentences of each row, and find the words between their boundary tokens.
+
+    A sentence begins with an `<S>` that is first in the row or follows `</S>`, and ends with a `</S>` that is last or
+    stands before `<S>`. Any other `<S>` or `</S>` is a word of the text.
 
     Args:
         input_ids: `[B, T]`.
-        real: `[B, T]`, false at padding.
+        mask: `[B, T]`, false at padding.
         bos: The id of `<S>`; without it, a row is one sentence.
         eos: The id of `</S>`.
 
     Returns:
-        `[B, T]`, 1 at the first sentence, 2 at the second, 0 at padding; and `[B, T]`, true at words, false at
-        boundaries and padding. An `<S>` or `</S>` elsewhere is a word of the text.
+        `[B, T]`, 1 in the first sentence, 2 in the second, 0 at padding; and `[B, T]`, true at words, false at
+        boundary tokens and padding.
     """
     begins, ends = is_one_of(input_ids, bos), is_one_of(input_ids, eos)
-    # at the ends of a row -100, which is not 0
-    after, before = neighbours(begins.long(), real)[0], neighbours(ends.long(), real)[1]
-    begins, ends = begins & (before != 0), ends & (after != 0)
-    return begins.cumsum(dim=1).clamp(min=1) * real, real & ~begins & ~ends
+    # at the ends of a row these are -100, which is not 0
+    begins_next, ended_before = neighbours(begins.long(), mask)[0], neighbours(ends.long(), mask)[1]
+    begins, ends = begins & (ended_before != 0), ends & (begins_next != 0)
+    return begins.cumsum(dim=1).clamp(min=1) * mask, mask & ~begins & ~ends
 
 
 def is_one_of(input_ids: torch.Tensor, wanted: int | list[int] | None) -> torch.Tensor:
-    """Find some ids, `[B, T]`."""
+    """Return where the ids are one of those wanted, in the shape of the ids."""
     found = torch.zeros_like(input_ids, dtype=torch.bool)
     for number in wanted if isinstance(wanted, list) else [wanted]:
         if number is not None:
@@ -70,17 +164,22 @@ def is_one_of(input_ids: torch.Tensor, wanted: int | list[int] | None) -> torch.
 
 
 def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> None:
-    """Refuse labels that the model has not, that are no integers, or of another shape.
+    """Check the labels of words or sentences.
+
+    Args:
+        labels: Integers from 0 to `num_labels - 1`, or -100 for none.
+        shape: The shape that the batch takes.
+        num_labels: How many labels the model has.
 
     Raises:
-        ValueError: If they do not fit.
+        ValueError: If labels have another shape, are not integers, or are not among the model's.
     """
     if labels.shape != shape or labels.is_floating_point():
         raise ValueError(
             f"`labels` is {tuple(labels.shape)} of {labels.dtype} where the batch takes integers {tuple(shape)}: pad "
             "words and labels alike, labels with -100."
         )
-    wrong = labels[(labels != -100) & ((labels < 0) | (labels >= num_labels))]
+    wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= num_labels))]
     if len(wrong):
         raise ValueError(
             f"`labels` has {int(wrong[0])} but this model has the labels 0 to {num_labels - 1}: load it with the "
@@ -89,10 +188,14 @@ def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> No
 
 
 def check_numbers(labels: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Give numbers to predict, or 1 and 0 for each of several labels, the type of `[B, labels]` logits.
+    """Cast the labels of a regression, or of a problem with several labels a sentence, to the dtype of the logits.
+
+    Args:
+        labels: `[B, labels]`, a number for each label; or `[B]` if there is one label.
+        logits: `[B, labels]`.
 
     Raises:
-        ValueError: If they have another shape; where there is one label, `[B]` will do.
+        ValueError: If the labels have another shape.
     """
     if labels.shape != logits.shape and (logits.shape[1] > 1 or labels.shape != logits.shape[:1]):
         raise ValueError(
@@ -102,13 +205,51 @@ def check_numbers(labels: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     return labels.to(logits.dtype)
 
 
-def share_of(labels: torch.Tensor, num_items: torch.Tensor | int | None) -> torch.Tensor | float:
-    """Tell which share of the labels of a training step is in this batch; of none, none."""
+def check_words(labels: torch.Tensor, config: ElmoConfig) -> torch.Tensor:
+    """Check the words that a language model is to predict, and read a mask token behind the vocabulary as unknown.
+
+    Args:
+        labels: Word ids of any shape, -100 for none.
+        config: The configuration has the size of the vocabulary.
+
+    Raises:
+        ValueError: If a label is not a word of the vocabulary.
+    """
+    # CODEPATH: tokenizers whose mask token is not a word of the vocabulary, such as that of elmo-tiny-en
+    if config.unk_token_id is not None:
+        labels = labels.masked_fill(labels == config.vocab_size, config.unk_token_id)
+    wrong = labels[(labels != IGNORED) & ((labels < 1) | (labels >= config.vocab_size))]
+    if len(wrong):
+        raise ValueError(
+            f"`labels` has {int(wrong[0])} but the vocabulary of this model has the words 1 to "
+            f"{config.vocab_size - 1}: use the tokenizer saved with it, and -100 at padding."
+        )
+    return labels
+
+
+def label_fraction(labels: torch.Tensor, num_items: torch.Tensor | int | None) -> torch.Tensor | float:
+    """Return this batch's fraction of the labels of a training step; 0 if the step has no labels.
+
+    Args:
+        labels: Labels of any shape, -100 for none, or numbers.
+        num_items: The labels of the step, over all batches that it accumulates; `None` for those of this batch.
+    """
     if num_items is None:
         return 1.0
-    # a number to predict may be anything
-    count = labels.numel() if labels.is_floating_point() else (labels != -100).sum()
+    # -100 is a valid number
+    count = labels.numel() if labels.is_floating_point() else (labels != IGNORED).sum()
     return torch.as_tensor(count / torch.as_tensor(num_items).clamp(min=1))
 
 
-__all__ = ["check_labels", "check_numbers", "find_sentences", "neighbours", "share_of"]
+__all__ = [
+    "IGNORED",
+    "check_integers",
+    "check_labels",
+    "check_numbers",
+    "check_words",
+    "find_sentences",
+    "is_one_of",
+    "label_fraction",
+    "neighbours",
+    "read_ids",
+]

@@ -13,13 +13,14 @@
 # limitations under the License.
 """ELMo (Peters et al. 2018, "Deep contextualized word representations") for Transformers.
 
-Read it beside the paper: `ElmoTokenEncoder` spells each word by its characters, `ElmoBiLstmLayer` is one layer of the
-bidirectional language model (section 3.1), `ElmoScalarMix` is equation 1, and `ElmoModel` joins them.
-`ElmoForPreTraining` is the language model with its softmax, as section 3.1 trains it.
+Read this file beside the paper. `ElmoModel` is the bidirectional language model (biLM) of section 3.1: a token encoder
+(`ElmoTokenEncoder`), biLSTM layers (`ElmoBiLstmLayer`), and the mix of equation 1 (`ElmoScalarMix`).
+`ElmoForPreTraining` adds the softmax, as section 3.1 trains it, and `ElmoForMaskedLM` fills words in with it. The task
+models add heads, as section 3.3 does: `ElmoForTokenClassification` and `ElmoForSequenceClassification`.
 
-Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `S` characters of a word, `K` ids of a
-word (itself, its characters, or both), `N` words of the batch without padding, `P` width of one direction, `H = 2 * P`
-width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vocabulary.
+Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S>`, `S` characters of a word, `K` ids
+of a word (itself, its characters, or both), `N` words to predict, `P` width of one direction, `H = 2 * P` width of a
+vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vocabulary.
 """
 
 import math
@@ -29,7 +30,6 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import initialization as init
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
@@ -38,26 +38,39 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
-from .inputs_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
+from .inputs_elmo import (
+    IGNORED,
+    check_integers,
+    check_labels,
+    check_numbers,
+    check_words,
+    find_sentences,
+    is_one_of,
+    label_fraction,
+    neighbours,
+    read_ids,
+)
 
 # older versions of Transformers copy only the companions that are named here
 from .kernels_elmo import find_kernels as find_kernels
+from .layers_elmo import ElmoBiLstmLayer, ElmoScalarMix
 from .outputs_elmo import (
+    BilmOutput,
     ElmoForPreTrainingOutput,
     ElmoMaskedLMOutput,
     ElmoModelOutput,
     ElmoTokenClassifierOutput,
     LayerState,
 )
-from .packing_elmo import Packing, is_exporting, pack_words
-from .recurrence_elmo import InputProjections, LstmWeights, read_sentences
-from .scan_elmo import Grid
+from .packing_elmo import is_exporting, pack_words
+from .recurrence_elmo import read_sentences as read_sentences
+from .scan_elmo import Grid as Grid
 from .softmax_elmo import ElmoSoftmax, log_uniform
-from .token_encoder_elmo import ElmoHighwayGate, ElmoTokenEncoder, check_integers
+from .token_encoder_elmo import ElmoHighwayGate, ElmoTokenEncoder
 from .word_cache_elmo import WordCache
 
 
-# every class of the Hub files: a checkpoint saved from one of them loads as any other
+# the class that each Auto class loads, whichever of them saved the checkpoint
 AUTO_MAP = {
     "AutoConfig": "configuration_elmo.ElmoConfig",
     "AutoModel": "modeling_elmo.ElmoModel",
@@ -68,98 +81,10 @@ AUTO_MAP = {
 }
 
 
-class ElmoBiLstmLayer(GradientCheckpointingLayer):
-    """One layer of the biLM: a forward and a backward LSTM, projected and clipped, which do not see each other."""
-
-    def __init__(self, config: ElmoConfig, layer_idx: int) -> None:
-        super().__init__()
-        width, cell = config.hidden_size // 2, config.intermediate_size
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.input_projections = nn.ModuleList(nn.Linear(width, 4 * cell) for _ in range(2))
-        self.recurrent_weight = nn.Parameter(torch.empty(2, width, 4 * cell))
-        self.output_weight = None
-        # CODEPATH: every English release; bilm-tf makes none where cell and output are equal, ELMoForManyLangs always
-        if config.always_project or cell != width:
-            self.output_weight = nn.Parameter(torch.empty(2, cell, width))
-        self.cell_clip = config.cell_clip
-        self.projection_clip = config.projection_clip
-        self.forget_bias = config.forget_bias
-        # CODEPATH: every English release has skip connections; bilm-tf's own test model has none
-        self.skip = config.use_skip_connections and layer_idx > 0
-
-    def forward(
-        self, hidden_states: torch.Tensor, packing: Packing | Grid, state: LayerState | None = None
-    ) -> tuple[torch.Tensor, LayerState]:
-        """Read each sentence in both directions.
-
-        Args:
-            hidden_states: `[B, T, H]`, the layer below, zero at padding.
-            packing: Where the words are.
-            state: The hidden state `[B, 2, P]` and the cell state `[B, 2, C]` to start from; zero if absent.
-
-        Returns:
-            `[B, T, H]`, zero at padding, and the state after each direction's last word.
-        """
-        hidden_states = self.dropout(hidden_states)
-        # [B, T, 2, P]
-        outputs, state = read_sentences(
-            hidden_states.unflatten(2, (2, -1)),
-            packing,
-            InputProjections(self.input_projections, self.forget_bias),
-            LstmWeights(self.recurrent_weight, self.output_weight, self.cell_clip, self.projection_clip),
-            state,
-        )
-        result = outputs.flatten(2)
-        return (result + hidden_states if self.skip else result), state
-
-
-class ElmoScalarMix(nn.Module):
-    """The task's mix of the layers (equation 1): `gamma * sum_j softmax(weights)_j * layer_j`.
-
-    The weights start equal, so that an untrained mix is the mean of the layers. `config.layer` can choose one layer,
-    or their average, in place of the mix.
-    """
-
-    def __init__(self, config: ElmoConfig) -> None:
-        super().__init__()
-        # CODEPATH: "last layer only" in the paper's comparison (section 5.1)
-        self.layer: str | int = config.num_hidden_layers if config.layer == "top" else config.layer
-        self.weights = nn.Parameter(torch.empty(config.num_hidden_layers + 1))
-        self.gamma = nn.Parameter(torch.empty(1))
-        self.normalize = config.mix_layer_norm
-        self.alignment = None
-        # CODEPATH: AllenNLP's ELMos of several languages
-        if config.alignment:
-            self.alignment = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-
-    def normalized_weights(self) -> torch.Tensor:
-        """Return the share of each layer, `[L + 1]`; half precision, which rounds nearly equal weights, is widened."""
-        weights = self.weights.to(torch.promote_types(self.weights.dtype, torch.float32))
-        if isinstance(self.layer, int):
-            return torch.zeros_like(weights).index_fill(0, torch.tensor(self.layer, device=weights.device), 1)
-        if self.layer == "average":
-            return torch.full_like(weights, 1 / len(weights))
-        return weights.softmax(dim=0)
-
-    def forward(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Mix `L + 1` layers `[B, T, H]` into one `[B, T, H]` in their dtype."""
-        # CODEPATH: the paper normalises for some tasks (section 3.2); bilm-tf and AllenNLP do so over the whole batch
-        if self.normalize:
-            layers = [nn.functional.layer_norm(layer, layer.shape[2:]) for layer in layers]
-        if isinstance(self.layer, int):
-            mixed = layers[self.layer]
-        else:
-            gamma = self.gamma if self.layer == "mix" else 1
-            shares = (gamma * self.normalized_weights()).to(layers[0].dtype)
-            mixed = shares[0] * layers[0]
-            for share, layer in zip(shares[1:], layers[1:], strict=True):
-                mixed = mixed + share * layer
-        return mixed if self.alignment is None else self.alignment(mixed)
-
-
 class ElmoPreTrainedModel(PreTrainedModel):
-    """What all ELMo classes share: initialisation, and saving with everything a reader without this package needs."""
+    """The base of all ELMo classes: how weights start, which are trained, and what a saved checkpoint says."""
 
+    config: ElmoConfig
     config_class = ElmoConfig
     base_model_prefix = "elmo"
     main_input_name = "input_ids"
@@ -176,7 +101,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        # as in bilm-tf; here go only modules that hold parameters of their own
+        # as in bilm-tf; every branch is for modules with parameters of their own
         factor = self.config.initializer_factor
         if isinstance(module, nn.Embedding):
             init.uniform_(module.weight, -factor, factor)
@@ -186,11 +111,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
         elif isinstance(module, nn.Linear):
             init.normal_(module.weight, std=factor / math.sqrt(module.in_features))
             if isinstance(module, ElmoHighwayGate):
-                # at first most of the features pass as they are
+                # carry most of the features through at first
                 init.constant_(module.bias, -2 * factor)
         elif isinstance(module, ElmoBiLstmLayer):
             _, width, gates = module.recurrent_weight.shape
-            # Glorot and Bengio 2010, of the matrix that input and state share in TensorFlow
+            # Glorot and Bengio 2010, for the matrix that input and state share in TensorFlow
             bound = factor * math.sqrt(6 / (2 * width + gates))
             init.uniform_(module.recurrent_weight, -bound, bound)
             for linear in module.input_projections:
@@ -215,10 +140,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.ones_(module.gamma)
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> nn.Embedding:
-        """Give the word vocabulary another size; see `PreTrainedModel.resize_token_embeddings`.
+        """Resize the word vocabulary as `PreTrainedModel.resize_token_embeddings` does.
 
-        Without word embeddings only the softmax of a language model and `config.vocab_size` change: the table of
-        characters has a row for every byte.
+        Without word embeddings only the softmax of a language model and `config.vocab_size` change, because the table
+        of characters has a row for every byte.
         """
         # CODEPATH: bilm-tf models trained without a character encoder
         if self.config.word_embedding_dim:
@@ -234,7 +159,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         return embeddings  # type: ignore[return-value]
 
     def mark_trainable(self) -> None:
-        """Mark what is not trained: here the mix where one layer is chosen in its place, in subclasses other parts."""
+        """Train the weights of a mix only if `config.layer` is `"mix"`; subclasses freeze other parts."""
         for module in self.modules():
             if isinstance(module, ElmoScalarMix):
                 module.weights.requires_grad_(module.layer == "mix")
@@ -242,20 +167,40 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """Load as any Transformers model; see `PreTrainedModel.from_pretrained`, which trains all weights."""
+        """Load as `PreTrainedModel.from_pretrained` does, then freeze what the configuration says is not trained."""
         loaded = super().from_pretrained(*args, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.mark_trainable()
         return loaded
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save as any Transformers model, with an `auto_map` of all classes; see `PreTrainedModel.save_pretrained`."""
+        """Save as `PreTrainedModel.save_pretrained` does, with an `auto_map` of all ELMo classes."""
         self.config.auto_map = dict(AUTO_MAP)
         super().save_pretrained(*args, **kwargs)
 
+    def select_outputs(self, bilm: BilmOutput, use_cache: bool | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Select the `state` and the `hidden_states` that the caller asks for, or else the configuration.
+
+        Hooks, by which other models of Transformers collect hidden states, would keep a model from being pickled.
+
+        Args:
+            bilm: What the biLM computed.
+            use_cache: Whether to return the state.
+            kwargs: `output_hidden_states` asks for all layers, none, or those of a list of indices.
+        """
+        if use_cache is None:
+            use_cache = self.config.use_cache
+        wanted = kwargs.get("output_hidden_states")
+        if wanted is None:
+            wanted = self.config.output_hidden_states
+        count = len(bilm.layers)
+        kept = {index % count for index in wanted} if isinstance(wanted, list) else range(count)
+        shown = tuple(layer if index in kept else None for index, layer in enumerate(bilm.layers))
+        return {"state": bilm.states if use_cache else None, "hidden_states": shown if wanted else None}
+
 
 class ElmoModel(ElmoPreTrainedModel):
-    """The bidirectional language model without its softmax: from words to `L + 1` layers of vectors, and their mix."""
+    """The biLM without its softmax (section 3.1): from words to `L + 1` layers of vectors, and their mix."""
 
     def __init__(self, config: ElmoConfig) -> None:
         # `from_pretrained(..., cell_clip=0)` changes a configuration after it was checked
@@ -270,14 +215,13 @@ class ElmoModel(ElmoPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the table that the token layer begins with: of words, or of characters where there is no other."""
+        """Return the table that the token encoder begins with: that of words, or else that of characters."""
         return self.token_encoder.get_submodule(self.input_table)
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the table that `get_input_embeddings` returns."""
         self.token_encoder.set_submodule(self.input_table, value)
 
-    # its loops are as long as the longest sentence: compiled, they would be compiled anew for every length
     @torch.compiler.disable
     @can_return_tuple
     def forward(
@@ -289,72 +233,67 @@ class ElmoModel(ElmoPreTrainedModel):
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoModelOutput:
-        """Embed sentences. A sentence's vectors depend on nothing but the sentence, and on `state` if given.
+        """Embed sentences. The vectors of a sentence depend only on the sentence, and on `state` if given.
 
         Args:
-            input_ids: `[B, T]`, word ids; read by models with word embeddings only. `[B, 2, T]` gives each direction
-                words of its own, both in the order of the text, with padding at the same places: what bilm-tf
-                trains on, whose backward direction never reads `<S>` and its forward one never `</S>`.
-            attention_mask: `[B, T]`, 1 at words, 0 at padding, wherever it is; by default the words are found by
+            input_ids: `[B, T]`, word ids; only models with word embeddings read them. `[B, 2, T]` gives each direction
+                words of its own, both in the order of the text, with padding at the same positions: bilm-tf trains on
+                these, because its backward direction never reads `<S>` and its forward direction never `</S>`.
+            attention_mask: `[B, T]`, 1 at words, 0 at padding, wherever it is; by default the model finds the words by
                 their ids. A row of `char_ids` that is all 0 is never a word.
             char_ids: `[B, T, S]` or `[B, 2, T, S]`, character ids with `S = config.max_characters_per_token`, as the
-                tokenizer makes them; read by models with character embeddings.
-            state: What an earlier call with `use_cache=True` returned for as many sentences: each sentence then goes
-                on where the one in its row ended, in both directions. By default each begins afresh.
-            use_cache: Return the state; by default as the config says.
-            **kwargs: `output_hidden_states`, `return_dict`.
+                tokenizer makes them; only models with character embeddings read them.
+            state: What an earlier call with `use_cache=True` returned for as many sentences. Each sentence then
+                continues the one in its row, in both directions. By default each starts from zero.
+            use_cache: Whether to return the state; by default as the configuration says.
+            **kwargs: `output_hidden_states` and `return_dict`.
 
         Returns:
             The vectors, zero at padding. `last_hidden_state` is the scalar mix, not the top layer.
 
         Raises:
-            ValueError: If the ids that the model reads are absent or of another width, or `state` is of another size.
+            ValueError: If the ids that the model reads are missing or of another shape, or `state` is of another
+                shape.
         """
-        ids, mask = self.read_ids(input_ids, char_ids, attention_mask)
-        starts = self.check_state(state, mask.shape[0])
-        # [B, ways, T]: one row of words for both directions, or one for each
-        places = mask[:, None].expand(ids.shape[:3])
-        token_layer = self.token_encoder(ids.flatten(0, 2), places.flatten())
-        # [B, T, 2, P] -> [B, T, H]
-        halves = token_layer.reshape(*places.shape, token_layer.shape[1]).transpose(1, 2)
-        hidden_states = halves.expand(-1, -1, 2, -1).reshape(*mask.shape, self.config.hidden_size)
-        layers, states = [hidden_states], []
-        packing = pack_words(mask)
-        for layer, start in zip(self.layers, starts, strict=True):
-            hidden_states, end = layer(hidden_states, packing, start)
-            layers.append(hidden_states)
-            states.append(end)
-        if use_cache is None:
-            use_cache = self.config.use_cache
+        ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
+        bilm = self.run_bilm(ids, mask, state)
         return ElmoModelOutput(
-            last_hidden_state=self.scalar_mix(layers),
-            state=tuple(states) if use_cache else None,
-            hidden_states=self.select_layers(layers, kwargs.get("output_hidden_states")),
+            last_hidden_state=self.scalar_mix(bilm.layers), **self.select_outputs(bilm, use_cache, kwargs)
         )
 
-    def cache_words(self, capacity: int) -> None:
-        """Remember what the token layer gives for words, over batches: a text repeats most of its words.
-
-        It is used where no gradients are computed, and starts anew when it is full or a weight has changed, but for
-        changes through `.data`. It is not saved with the model.
+    # its loops are as long as the longest sentence: torch.compile would compile them again for every length
+    @torch.compiler.disable
+    def run_bilm(
+        self, ids: torch.Tensor, mask: torch.Tensor, state: tuple[LayerState, ...] | None = None
+    ) -> BilmOutput:
+        """Run the token encoder and the biLSTM layers, for this class and those built on it.
 
         Args:
-            capacity: The most words to remember, each of which takes its vector and about 600 bytes; 0 for none.
-        """
-        self.token_encoder.cache = WordCache(capacity) if capacity else None
+            ids: `[B, 1, T, K]`, or `[B, 2, T, K]` with words of their own for each direction, as `read_ids` returns
+                them.
+            mask: `[B, T]`, true at words.
+            state: The states that the layers start from; zero by default.
 
-    def select_layers(self, layers: Sequence[torch.Tensor], wanted: bool | list[int] | None) -> tuple[Any, ...] | None:
-        """Show the layers that `output_hidden_states` asks for: all, none, or those of some indices.
-
-        Other models of Transformers catch them by hooks, with which a model cannot be pickled any more.
+        Returns:
+            The `L + 1` layers, and the states that they end in.
         """
-        if wanted is None:
-            wanted = self.config.output_hidden_states
-        kept = {index % len(layers) for index in wanted} if isinstance(wanted, list) else range(len(layers))
-        return tuple(layer if index in kept else None for index, layer in enumerate(layers)) if wanted else None
+        states = self.check_state(state, mask.shape[0])
+        # [B, 1 or 2, T]
+        is_word = mask[:, None].expand(ids.shape[:3])
+        token_layer = self.token_encoder(ids.flatten(0, 2), is_word.flatten())
+        # [B, T, 1 or 2, P] -> [B, T, 2, P] -> [B, T, H]
+        halves = token_layer.reshape(*is_word.shape, token_layer.shape[1]).transpose(1, 2)
+        hidden_states = halves.expand(-1, -1, 2, -1).reshape(*mask.shape, self.config.hidden_size)
+        layers, ends = [hidden_states], []
+        packing = pack_words(mask)
+        for layer, start in zip(self.layers, states, strict=True):
+            hidden_states, end = layer(hidden_states, packing, start)
+            layers.append(hidden_states)
+            ends.append(end)
+        return BilmOutput(tuple(layers), tuple(ends))
 
     def check_state(self, state: tuple[LayerState, ...] | None, batch_size: int) -> Sequence[LayerState | None]:
-        """Give each layer the state to start from, and refuse that of another batch or model."""
+        """Return the state that each layer starts from, and refuse the state of another batch or model."""
         if state is None:
             return [None] * len(self.layers)
         width, cell = self.config.hidden_size // 2, self.config.intermediate_size
@@ -363,71 +302,24 @@ class ElmoModel(ElmoPreTrainedModel):
         if given != wanted:
             raise ValueError(
                 f"`state` has the shapes {given}, but this model of {len(self.layers)} layers and a batch of "
-                f"{batch_size} sentences need {wanted}: pass on what the call before returned for as many sentences."
+                f"{batch_size} sentences need {wanted}: pass what an earlier call returned for as many sentences."
             )
         return state
 
-    def read_ids(
-        self, input_ids: torch.Tensor | None, char_ids: torch.Tensor | None, attention_mask: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Take the ids that this model reads, `[B, ways, T, K]`, and find the words among them, `[B, T]`."""
-        columns, masks = [], []
-        if self.token_encoder.word_embeddings is not None:
-            if input_ids is None:
-                raise ValueError("This model reads word ids: pass `input_ids`, as its tokenizer returns them.")
-            words = check_integers("input_ids", input_ids)
-            masks.append(words != self.config.pad_token_id)
-            # CODEPATH: bilm-tf models trained without a character encoder have no row for a mask behind the words
-            if self.config.unk_token_id is not None:
-                words = words.masked_fill(words == self.config.vocab_size, self.config.unk_token_id)
-            columns.append(words[..., None])
-        if self.token_encoder.char_embeddings is not None:
-            width = self.config.max_characters_per_token
-            if char_ids is None:
-                raise ValueError("This model reads characters: pass `char_ids`, as its tokenizer returns them.")
-            if char_ids.ndim not in (3, 4) or char_ids.shape[-1] != width:
-                raise ValueError(
-                    f"`char_ids` is {tuple(char_ids.shape)} but this model reads (sentences, words, {width}): use the "
-                    f"tokenizer saved with it, or one with max_characters_per_token={width}."
-                )
-            columns.append(check_integers("char_ids", char_ids))
-            masks.append((char_ids != 0).any(dim=-1))
-        # a third axis holds the words of each direction
-        if {tuple(mask.shape[1:-1]) for mask in masks} == {(2,)}:
-            masks = [mask[:, way] for mask in masks for way in range(2)]
-        else:
-            columns = [column[:, None] for column in columns]
-        if attention_mask is not None:
-            masks.append(attention_mask != 0)
-        if any(mask.shape != masks[0].shape for mask in masks) or masks[0].ndim != 2:
-            raise ValueError(f"The inputs differ in sentences and words: {[tuple(mask.shape) for mask in masks]}.")
-        return torch.cat(columns, dim=3), torch.stack(masks).all(dim=0)
+    def cache_words(self, capacity: int) -> None:
+        """Cache the token layer's vectors of words across batches: a text repeats most of its words.
 
+        The cache is used where no gradients are computed. It empties itself when it is full or a weight has changed,
+        except by changes through `.data`. It is not saved with the model.
 
-def run_bilm(
-    elmo: ElmoModel, *, parts: int = 1, output_hidden_states: bool | list[int] | None = None, **inputs: Any
-) -> tuple[tuple[torch.Tensor, ...], ElmoModelOutput]:
-    """Run the biLM for a class that needs all of its layers, whichever of them its caller asked to see.
-
-    Args:
-        elmo: The biLM.
-        parts: Rows of the inputs that are parts of one sentence or pair, each with padding where the others are.
-        output_hidden_states: What the caller asked to see; by default, what the configuration says.
-        **inputs: As for `ElmoModel`.
-
-    Returns:
-        The `L + 1` layers `[B, T, H]`, and the output of `ElmoModel`.
-    """
-    outputs = elmo(**{**inputs, "output_hidden_states": True, "return_dict": True})
-    layers = outputs.hidden_states
-    if parts > 1:
-        layers = tuple(layer.unflatten(0, (parts, -1)).sum(dim=0) for layer in layers)
-    outputs.hidden_states = elmo.select_layers(layers, output_hidden_states)
-    return layers, outputs
+        Args:
+            capacity: The most words to keep, each of which takes its vector and about 600 bytes; 0 for no cache.
+        """
+        self.token_encoder.cache = WordCache(capacity) if capacity else None
 
 
 class ElmoLanguageModel(ElmoPreTrainedModel):
-    """What the language models share: the biLM, and the softmax that both of its directions use (section 3.1)."""
+    """The base of the language models: the biLM, and the softmax that both of its directions share (section 3.1)."""
 
     _tied_weights_keys = {"softmax.weight": "elmo.token_encoder.word_embeddings.weight"}
 
@@ -441,7 +333,7 @@ class ElmoLanguageModel(ElmoPreTrainedModel):
         self.post_init()
 
     def mark_trainable(self) -> None:
-        """Train all but the mix, which is a task's."""
+        """Train all weights but those of the mix, which belongs to a task."""
         super().mark_trainable()
         self.elmo.scalar_mix.requires_grad_(False)
 
@@ -450,30 +342,16 @@ class ElmoLanguageModel(ElmoPreTrainedModel):
         return self.softmax
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Give the softmax other weights, of another number of words perhaps."""
+        """Replace the weights of the softmax, perhaps by those of another number of words."""
         self.softmax.replace(new_embeddings)
 
-    def known_words(self, labels: torch.Tensor) -> torch.Tensor:
-        """Check words that are to be predicted, -100 for none; a mask behind the vocabulary is a word outside it.
-
-        Raises:
-            ValueError: If a label is no word of the vocabulary.
-        """
-        unknown = self.config.unk_token_id
-        # CODEPATH: tokenizers with a mask that is none of the vocabulary's words, such as that of elmo-tiny-en
-        if unknown is not None:
-            labels = labels.masked_fill(labels == self.config.vocab_size, unknown)
-        wrong = labels[(labels != -100) & ((labels < 1) | (labels >= self.config.vocab_size))]
-        if len(wrong):
-            raise ValueError(
-                f"`labels` has {int(wrong[0])} but the vocabulary of this model has the words 1 to "
-                f"{self.config.vocab_size - 1}: use the tokenizer saved with it, and -100 at padding."
-            )
-        return labels
+    def split_directions(self, top_layer: torch.Tensor) -> torch.Tensor:
+        """Split the top layer `[B, T, H]` into what each direction knows after each word, `[2, B, T, P]`."""
+        return torch.stack(self.dropout(top_layer).chunk(2, dim=2))
 
 
 class ElmoForPreTraining(ElmoLanguageModel):
-    """The bidirectional language model as it is trained: each direction predicts its next word."""
+    """The language model as section 3.1 trains it: each direction predicts its next word."""
 
     @can_return_tuple
     def forward(
@@ -486,79 +364,76 @@ class ElmoForPreTraining(ElmoLanguageModel):
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoForPreTrainingOutput:
-        """Predict the next word from each word and those before it, and the previous one from it and those after.
+        """Predict the next word from each word and those before it, and the previous one from it and those after it.
 
         Args:
-            input_ids: As for `ElmoModel`, and so are `attention_mask`, `char_ids`, `state` and `use_cache`.
-            attention_mask: See `input_ids`.
-            char_ids: See `input_ids`.
-            state: See `input_ids`.
-            labels: `[B, T]`, the ids of the words themselves, -100 for one that is not to be predicted, as padding
-                is; or `[B, 2, T]`, the word that each state of the forward direction, then of the backward direction
-                is to predict, -100 for none.
-            use_cache: See `input_ids`.
-            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
-                of labels over which the loss is averaged.
+            input_ids: `[B, T]`, word ids; only models with word embeddings read them. `[B, 2, T]` gives each direction
+                words of its own, both in the order of the text, with padding at the same positions.
+            attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
+            char_ids: `[B, T, S]` or `[B, 2, T, S]`, character ids; only models with character embeddings read them.
+            state: What an earlier call with `use_cache=True` returned for as many sentences, to continue them; by
+                default each sentence starts from zero.
+            labels: `[B, T]`, the ids of the words themselves, -100 for words not to predict and for padding; or
+                `[B, 2, T]`, the word that each state of the forward and of the backward direction predicts, -100 for
+                none.
+            use_cache: Whether to return the state; by default as the configuration says.
+            **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
+                which the loss is averaged, which Trainer passes.
 
         Returns:
-            With `labels` the losses, over a sample of the vocabulary in training if the configuration says so, else
-            over all of it; without, the logits.
+            With `labels` the losses, without them the logits. In training, if the configuration asks for it, the
+            softmax of the losses is over a sample of the vocabulary; otherwise it is over all words.
 
         Raises:
-            ValueError: As `ElmoModel`; or if the labels have another shape, or are not words of the vocabulary.
+            ValueError: If the ids that the model reads are missing or of another shape, `state` or `labels` are of
+                another shape, or a label is not a word of the vocabulary.
         """
-        num_items = kwargs.get("num_items_in_batch")
-        layers, outputs = run_bilm(
-            self.elmo,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            char_ids=char_ids,
-            state=state,
-            use_cache=use_cache,
-            **kwargs,
-        )
-        # [2, B, T, P]: what each direction knows after each word
-        states = torch.stack(self.dropout(layers[-1]).chunk(2, dim=2))
-        result = ElmoForPreTrainingOutput(state=outputs.state, hidden_states=outputs.hidden_states)
+        ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
+        bilm = self.elmo.run_bilm(ids, mask, state)
+        # [2, B, T, P]
+        states = self.split_directions(bilm.layers[-1])
+        result = ElmoForPreTrainingOutput(**self.select_outputs(bilm, use_cache, kwargs))
         if labels is None:
             result.forward_logits, result.backward_logits = self.softmax(states)
             return result
-        _, words = self.elmo.read_ids(input_ids, char_ids, attention_mask)
-        targets = self.read_targets(labels, words)
-        predicted = targets != -100
+        # [2, B, T]
+        targets = self.read_targets(labels, mask)
+        predicted = targets != IGNORED
         # [2], at least 1
         counts = predicted.sum(dim=(1, 2)).clamp(min=1)
         share = 0.5 / counts
+        num_items = kwargs.get("num_items_in_batch")
         if num_items is not None:
-            # of labels `[B, T]` each is predicted twice
+            # each of the labels `[B, T]` is predicted twice
             share = torch.ones_like(share) / (num_items * (4 - labels.ndim))
         # [N]
         scales = share[:, None, None].expand(targets.shape)[predicted]
         result.loss, losses = self.softmax(states[predicted], targets[predicted], scales)
+        # [2, B, T]
         spread = losses.new_zeros(targets.shape).masked_scatter(predicted, losses)
         result.forward_losses, result.backward_losses = spread
         result.forward_loss, result.backward_loss = spread.sum(dim=(1, 2)) / counts
         return result
 
-    def read_targets(self, labels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """Find what each direction predicts at each word, `[2, B, T]`, -100 for nothing."""
-        labels, (sentences, length) = check_integers("labels", labels), words.shape
+    def read_targets(self, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the word that each direction predicts at each word, `[2, B, T]`, -100 for none."""
+        labels, (sentences, length) = check_integers("labels", labels), mask.shape
         if labels.shape == (sentences, 2, length):
             targets = labels.transpose(0, 1)
-        elif labels.shape == words.shape:
-            targets = neighbours(labels, words)
+        elif labels.shape == mask.shape:
+            targets = neighbours(labels, mask)
         else:
             raise ValueError(
                 f"`labels` is {tuple(labels.shape)} where the batch is {sentences, length}: pass the word ids of the "
                 "batch."
             )
-        return self.known_words(targets)
+        return check_words(targets, self.config)
 
 
 class ElmoForMaskedLM(ElmoLanguageModel):
-    """Each word from the forward direction left of it and the backward direction right of it.
+    """The language model that fills in words, from the forward direction on the left and the backward on the right.
 
-    Neither has read the word, whatever it is: it need not be masked.
+    Neither direction has read the word itself, so that it need not be masked.
     """
 
     @can_return_tuple
@@ -570,66 +445,66 @@ class ElmoForMaskedLM(ElmoLanguageModel):
         labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoMaskedLMOutput:
-        """Score the words of the vocabulary at the place of each word.
+        """Score all words of the vocabulary at the position of each word.
 
         Args:
-            input_ids: As for `ElmoModel`, and so are `attention_mask` and `char_ids`.
-            attention_mask: See `input_ids`.
-            char_ids: See `input_ids`.
-            labels: `[B, T]`, the word of each place; -100 where the loss takes none.
-            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
-                of labels over which the loss is averaged.
+            input_ids: `[B, T]`, word ids; only models with word embeddings read them.
+            attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
+            char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
+            labels: `[B, T]`, the word at each position; -100 where the loss does not count it.
+            **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
+                which the loss is averaged, which Trainer passes.
 
         Returns:
-            `logits`: the sum of the log probabilities that the two directions give each word, less the logarithm of
-            the word's own, which both contain (Bayes' rule, if left and right are independent given the word).
-            That is the log-uniform one, as the vocabulary is in descending frequency. The lowest number for padding.
-            With `labels`, their mean cross-entropy.
+            `logits`: the sum of the log-probabilities that the two directions give each word, minus the word's own
+            log-probability, which both of them contain (Bayes' rule, if left and right are independent given the
+            word). The word's own probability is log-uniform, because the vocabulary is in descending frequency.
+            Padding has the lowest number. With `labels`, the loss is their mean cross-entropy.
 
         Raises:
-            ValueError: As `ElmoModel`; or if the labels have another shape, or are not words of the vocabulary.
+            ValueError: If the ids that the model reads are missing or of another shape, `labels` are of another
+                shape, or a label is not a word of the vocabulary.
         """
-        layers, outputs = run_bilm(
-            self.elmo, input_ids=input_ids, attention_mask=attention_mask, char_ids=char_ids, **kwargs
-        )
-        # [2, B, T, P]: what each direction knows after each word
-        states = torch.stack(self.dropout(layers[-1]).chunk(2, dim=2))
-        # [2, B, T]: where each word's left and right neighbour is, -100 where there is none
-        places = torch.arange(states.shape[2], device=states.device).expand(states.shape[1:3])
-        right, left = neighbours(places, self.elmo.read_ids(input_ids, char_ids, attention_mask)[1])
+        ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
+        bilm = self.elmo.run_bilm(ids, mask)
+        # [2, B, T, P]
+        states = self.split_directions(bilm.layers[-1])
+        # [2, B, T]: the position of each word's right and left neighbour, -100 for none
+        positions = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
+        right, left = neighbours(positions, mask)
         scores = []
-        for half, place in zip(states, (left, right), strict=True):
+        for half, position in zip(states, (left, right), strict=True):
             # [B, T, P]
-            context = half.gather(1, place.clamp(min=0)[:, :, None].expand(half.shape))
+            context = half.gather(1, position.clamp(min=0)[:, :, None].expand(half.shape))
             log_probabilities = self.softmax(context).log_softmax(dim=2)
             # without a neighbour every word is as likely as any other
-            scores.append(log_probabilities.masked_fill((place < 0)[:, :, None], 0))
+            scores.append(log_probabilities.masked_fill((position < 0)[:, :, None], 0))
         words = self.config.vocab_size - 1
         # [V], padding first
-        prior = nn.functional.pad(log_uniform(torch.arange(words, device=states.device), words).to(states), (1, 0))
-        # with one neighbour there is nothing to take out
+        prior = nn.functional.pad(log_uniform(torch.arange(words, device=mask.device), words).to(states), (1, 0))
+        # with one neighbour there is only one probability, and nothing to subtract
         both = (left >= 0) & (right >= 0)
         logits = scores[0] + scores[1] - both[:, :, None] * prior
         logits[..., 0] = torch.finfo(logits.dtype).min
         loss = None
         if labels is not None:
-            if labels.shape != logits.shape[:2]:
-                raise ValueError(f"`labels` is {tuple(labels.shape)} where the batch is {tuple(logits.shape[:2])}.")
-            labels = self.known_words(check_integers("labels", labels))
+            if labels.shape != mask.shape:
+                raise ValueError(f"`labels` is {tuple(labels.shape)} where the batch is {tuple(mask.shape)}.")
+            labels = check_words(check_integers("labels", labels), self.config)
             loss = self.loss_function(logits, labels, self.config.vocab_size, **kwargs)
         return ElmoMaskedLMOutput(
             loss=loss,
             logits=logits,
             forward_logits=scores[0],
             backward_logits=scores[1],
-            hidden_states=outputs.hidden_states,
+            hidden_states=self.select_outputs(bilm, False, kwargs)["hidden_states"],
         )
 
 
 class ElmoTaskModel(ElmoPreTrainedModel):
-    """What the classes of tasks share: a biLM, frozen by default, its mix for the task, a head, and a classifier."""
+    """The base of the task models (section 3.3): a biLM, frozen by default, its mix, a head, and a classifier."""
 
-    # by the names in `config.head`, the default first
+    # the classes of the heads by their names in `config.head`, the default first
     heads: Mapping[str, type[nn.Module] | None] = {}
     head: Any
 
@@ -638,7 +513,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.num_labels = config.num_labels or 0
         self.elmo = ElmoModel(config)
         self.output_mix = None
-        # CODEPATH: the paper's models of SNLI and SQuAD take the mix in at both places (section 5.2)
+        # CODEPATH: the paper's models of SNLI and SQuAD add the mix at both places (section 5.2)
         if config.mix_at == "both":
             self.output_mix = ElmoScalarMix(config)
         head = choose_head(config, self.heads)
@@ -650,113 +525,112 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.post_init()
 
     def mark_trainable(self) -> None:
-        """Train the biLM as the configuration says."""
+        """Freeze or train the biLM, as `config.freeze_bilm` says."""
         super().mark_trainable()
         for parameter in self.bilm_parameters():
             parameter.requires_grad_(not self.config.freeze_bilm)
         self.train(self.training)
 
     def freeze_bilm(self) -> None:
-        """Leave the biLM as it is in training, without dropout; the mix of its layers is still trained."""
+        """Freeze the biLM and switch off its dropout; the mix of its layers is still trained."""
         self.config.freeze_bilm = True
         self.mark_trainable()
 
     def unfreeze_bilm(self) -> None:
-        """Train the biLM, too."""
+        """Train the biLM as well."""
         self.config.freeze_bilm = False
         self.mark_trainable()
 
     def bilm_parameters(self) -> list[nn.Parameter]:
-        """List the parameters of the biLM, without those of the mix."""
+        """Return the parameters of the biLM without those of the mix."""
         mix = {id(self.elmo.scalar_mix.weights), id(self.elmo.scalar_mix.gamma)}
         return [parameter for parameter in self.elmo.parameters() if id(parameter) not in mix]
 
     def train(self, mode: bool = True) -> "ElmoTaskModel":
-        """Choose training or evaluation; a biLM of which nothing is trained computes as in evaluation."""
+        """Set training or evaluation mode; a fully frozen biLM stays in evaluation mode."""
         super().train(mode)
         self.elmo.train(mode and any(parameter.requires_grad for parameter in self.bilm_parameters()))
         return self
 
     def mixes(self) -> dict[str, ElmoScalarMix]:
-        """List the mixes by where they go in: `input`, `output`, or both."""
+        """Return the mixes by where the head reads them: `input`, `output`, or both."""
         if self.output_mix is not None:
             return {"input": self.elmo.scalar_mix, "output": self.output_mix}
         return {self.config.mix_at: self.elmo.scalar_mix}
 
     def layer_weights(self) -> dict[str, dict[str, Any]]:
-        """Read what the task has learned of the layers (figure 2 of the paper).
+        """Return what the task has learned about the layers (figure 2 of the paper).
 
         Returns:
-            For each place where the mix goes in, `weights`, the share of each layer from the token layer up, which add
-            up to 1, and `gamma`, the factor on their sum.
+            For each place where the head reads a mix, `weights`, the shares of the layers from the token layer up,
+            which add up to 1, and `gamma`, the factor on their sum.
         """
         return {
             place: {"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()}
             for place, mix in self.mixes().items()
         }
 
-    def read_layers(
-        self, bilm_layers: torch.Tensor | None, **inputs: Any
-    ) -> tuple[tuple[torch.Tensor, ...], ElmoModelOutput]:
-        """Run the biLM, or take the layers that it gave before, `[B, T, L + 1, H]`."""
-        if bilm_layers is None:
-            return run_bilm(self.elmo, **inputs)
+    def read_given_layers(
+        self, bilm_layers: torch.Tensor, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None
+    ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+        """Return layers that the frozen biLM gave in an earlier call, `[B, T, H]` each, and the mask `[B, T]`.
+
+        Raises:
+            ValueError: If the biLM is trained, or the layers are not those of this model and batch.
+        """
         if not self.config.freeze_bilm:
             raise ValueError(
-                "The biLM is trained, but with `bilm_layers` it is not run: freeze it, or do without them."
+                "The biLM is trained, but with `bilm_layers` it is not run: call `freeze_bilm()`, or leave "
+                "`bilm_layers` out."
             )
-        wanted = (len(self.elmo.layers) + 1, self.config.hidden_size)
-        ids, parts = inputs.get("input_ids"), inputs.get("parts", 1)
-        batch = bilm_layers.shape[:2] if ids is None else (ids.shape[0] // parts, ids.shape[1])
-        if tuple(bilm_layers.shape) != (*batch, *wanted):
+        batch = bilm_layers.shape[:2] if input_ids is None else input_ids.shape
+        wanted = (*batch, len(self.elmo.layers) + 1, self.config.hidden_size)
+        if tuple(bilm_layers.shape) != wanted:
             raise ValueError(
-                f"`bilm_layers` is {tuple(bilm_layers.shape)}; this model and batch take {(*batch, *wanted)}, "
-                "(sentences, words, layers, width): stack the model's own `hidden_states`."
+                f"`bilm_layers` is {tuple(bilm_layers.shape)}; this model and batch take {wanted}, (sentences, words, "
+                "layers, width): stack the model's own `hidden_states`."
             )
-        return bilm_layers.to(self.dtype).unbind(dim=2), ElmoModelOutput()
+        if attention_mask is not None:
+            mask = attention_mask != 0
+        elif input_ids is not None:
+            mask = ~is_one_of(input_ids, self.config.pad_token_id)
+        else:
+            mask = torch.ones(batch, dtype=torch.bool, device=bilm_layers.device)
+        return bilm_layers.to(self.dtype).unbind(dim=2), mask
 
-    def vectors_of(self, layers: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Make of the layers what a head reads, and what joins its encoder's output; `[B, T, H]` each."""
+    def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the number of each word's sentence in its row, and where words are that are not boundary tokens.
+
+        Raises:
+            ValueError: If there are no `input_ids`, by which boundary tokens are known.
+        """
+        if input_ids is None:
+            raise ValueError("This head finds the words by `input_ids`: pass all that the tokenizer returns.")
+        return find_sentences(input_ids, mask, self.config.bos_token_id, self.config.eos_token_id)
+
+    def mix_layers(self, layers: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the vectors that the head reads, and the mix that joins its encoder's output; `[B, T, H]` each."""
         mixed = self.elmo.scalar_mix(layers)
         # CODEPATH: "output only" in the paper's comparison (section 5.2)
         if self.config.mix_at == "output":
             return layers[0], mixed
         return mixed, None if self.output_mix is None else self.output_mix(layers)
 
-    def find_words(
-        self,
-        input_ids: torch.Tensor | None,
-        char_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        bilm_layers: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Find where the sentences of each row are, and their words without boundaries; see `find_sentences`.
-
-        Raises:
-            ValueError: If there are no `input_ids`, by which boundaries are known.
-        """
-        if input_ids is None:
-            raise ValueError("This head finds the words by `input_ids`: pass all that the tokenizer returns.")
-        if bilm_layers is None:
-            _, real = self.elmo.read_ids(input_ids, char_ids, attention_mask)
-        else:
-            real = (input_ids != self.config.pad_token_id) if attention_mask is None else attention_mask.bool()
-        return find_sentences(input_ids, real, self.config.bos_token_id, self.config.eos_token_id)
-
-    def add_penalty(self, loss: Any, share: torch.Tensor | float) -> torch.Tensor:
-        """Add the squared weights of the mixes (section 3.3), as far as this batch's share of a step goes."""
+    def add_penalty(self, loss: Any, fraction: torch.Tensor | float) -> torch.Tensor:
+        """Add the squared weights of the mixes (section 3.3), times this batch's fraction of the step's labels."""
         # CODEPATH: the paper's models of SNLI and NER
         if self.config.mix_regularization:
             squares = torch.stack([mix.weights.square().sum() for mix in self.mixes().values()]).sum()
-            loss = loss + self.config.mix_regularization * share * squares
+            loss = loss + self.config.mix_regularization * fraction * squares
         return loss
 
 
 class ElmoForTokenClassification(ElmoTaskModel):
-    """A label for each word, such as its part of speech, or where a name begins and goes on.
+    """A label for each word, such as its part of speech, or where a name begins and continues.
 
-    `config.head` is `"linear"`, a classifier of the vectors, or `"bilstm-crf"`, the paper's named entity recogniser:
-    two biLSTM layers and a CRF. Labels such as `B-PER`, `I-PER` and `O` forbid sequences that make no sense.
+    `config.head` is `"linear"`, a classifier on the vectors, or `"bilstm-crf"`, the paper's named entity recogniser:
+    two biLSTM layers and a CRF. If the labels are named by a scheme such as `B-PER`, `I-PER` and `O`, the CRF never
+    decodes a sequence that breaks it.
     """
 
     heads = TAGGING_HEADS
@@ -776,65 +650,65 @@ class ElmoForTokenClassification(ElmoTaskModel):
         """Score the labels of each word.
 
         Args:
-            input_ids: As for `ElmoModel`, and so are `attention_mask`, `char_ids`, `state` and `use_cache`; but a CRF
-                needs it always, to know the boundaries.
-            attention_mask: See `input_ids`.
-            char_ids: See `input_ids`.
-            state: See `input_ids`.
-            labels: `[B, T]`, the label of each word; -100 where there is none, as at boundaries and padding. For a
+            input_ids: `[B, T]`, word ids. Models with word embeddings read them, and a CRF finds the boundary tokens
+                by them.
+            attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
+            char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
+            state: What an earlier call with `use_cache=True` returned for as many sentences, to continue them; by
+                default each sentence starts from zero.
+            labels: `[B, T]`, the label of each word; -100 where there is none, as at boundary tokens and padding. To a
                 CRF, a word without a label may have any.
-            bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave before; it is not run then.
-            use_cache: See `input_ids`.
-            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
-                of labels over which the loss is averaged.
+            bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
+                then.
+            use_cache: Whether to return the state; by default as the configuration says.
+            **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
+                which the loss is averaged, which Trainer passes.
 
         Returns:
-            Logits `[B, T, labels]`. In evaluation those of a CRF are the scores of the best sequence with this label
-            at this word, so that the largest ones are the best sequence; in training they are what the CRF reads.
-            With `labels`, their mean cross-entropy, or the CRF's negative log-likelihood, in nats per label.
+            Logits `[B, T, labels]`. Those of a CRF are, in evaluation, the scores of the best sequence with the label
+            at the word, so that the argmax is the best sequence; in training they are what the CRF reads. With
+            `labels`, the loss is their mean cross-entropy, or the CRF's negative log likelihood, in nats a label.
 
         Raises:
-            ValueError: As `ElmoModel`; or if labels have another shape than the words, or the model has no such label.
+            ValueError: If the ids that the model reads are missing or of another shape, `state`, `labels` or
+                `bilm_layers` are of another shape, a label is not one of the model's, or the biLM is trained and its
+                layers are given.
         """
-        layers, outputs = self.read_layers(
-            bilm_layers,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            char_ids=char_ids,
-            state=state,
-            use_cache=use_cache,
-            **kwargs,
-        )
-        vectors, mix = self.vectors_of(layers)
+        outputs: dict[str, Any] = {}
+        if bilm_layers is None:
+            ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
+            bilm = self.elmo.run_bilm(ids, mask, state)
+            layers, outputs = bilm.layers, self.select_outputs(bilm, use_cache, kwargs)
+        else:
+            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
         if labels is not None:
-            check_labels(labels, vectors.shape[:2], self.num_labels)
+            check_labels(labels, mask.shape, self.num_labels)
+        num_items = kwargs.get("num_items_in_batch")
         loss = None
+        vectors, mix = self.mix_layers(layers)
         # CODEPATH: taggers
         if self.head is None:
             logits = self.classifier(self.dropout(vectors))
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.config, **kwargs)
         else:
-            _, words = self.find_words(input_ids, char_ids, attention_mask, bilm_layers)
-            logits = self.classifier(self.dropout(self.head(vectors, words, mix)))
+            sentences, words = self.find_words(input_ids, mask)
+            logits = self.classifier(self.dropout(self.head(vectors, sentences * words, mix)))
             if labels is not None:
-                num_items = kwargs.get("num_items_in_batch")
-                count = (labels != -100).sum() if num_items is None else torch.as_tensor(num_items)
-                loss = self.head.crf(logits, words, labels).sum() / count.clamp(min=1)
+                count = (labels != IGNORED).sum() if num_items is None else torch.as_tensor(num_items)
+                loss = self.head.crf.loss(logits, words, labels).sum() / count.clamp(min=1)
             if not self.training:
-                logits = self.head.crf(logits, words)
+                logits = self.head.crf.decode(logits, words)
         if labels is not None:
-            loss = self.add_penalty(loss, share_of(labels, kwargs.get("num_items_in_batch")))
-        return ElmoTokenClassifierOutput(
-            loss=loss, logits=logits, hidden_states=outputs.hidden_states, state=outputs.state
-        )
+            loss = self.add_penalty(loss, label_fraction(labels, num_items))
+        return ElmoTokenClassifierOutput(loss=loss, logits=logits, **outputs)
 
 
 class ElmoForSequenceClassification(ElmoTaskModel):
     """A label, several labels, or a number for each sentence or pair of sentences, as `config.problem_type` says.
 
-    `config.head` is `"mean"` or `"max"`, the mean or maximum of the vectors; `"bcn"`, the paper's model of SST-5; or
-    for pairs `"esim"`, its model of SNLI. The sentences of a pair are read apart, as ELMo was trained.
+    `config.head` is `"mean"` or `"max"`, the mean or the maximum of the vectors; `"bcn"`, the paper's model of SST-5;
+    or for pairs `"esim"`, its model of SNLI. The biLM reads the sentences of a pair separately, as it was trained.
     """
 
     heads = SENTENCE_HEADS
@@ -852,53 +726,84 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         """Score the labels of each sentence or pair.
 
         Args:
-            input_ids: `[B, T]`, word ids, by which the boundaries are known: `<S> .. </S>` of a sentence, and
-                `<S> .. </S> <S> .. </S>` of a pair.
-            attention_mask: As for `ElmoModel`, and so are `char_ids`.
-            char_ids: See `attention_mask`.
-            labels: `[B]`, the label of each, or its number; or `[B, labels]`, 1.0 for each label it has, 0.0 for
-                others.
-            bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave before; it is not run then.
-            **kwargs: `output_hidden_states`, `return_dict`, and `num_items_in_batch` as Trainer gives it: the number
-                of labels over which the loss is averaged.
+            input_ids: `[B, T]`, word ids, by which the model finds the boundary tokens: `<S> .. </S>` around a
+                sentence, and `<S> .. </S> <S> .. </S>` around those of a pair.
+            attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
+            char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
+            labels: `[B]`, the label of each row, or its number; or `[B, labels]`, 1 for each label that it has and 0
+                for others.
+            bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
+                then.
+            **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
+                which the loss is averaged, which Trainer passes.
 
         Returns:
-            Logits `[B, labels]`, and with `labels` their mean cross-entropy (of several labels, the binary one), or
-            squared error.
+            Logits `[B, labels]`. With `labels`, the loss is their mean cross-entropy, binary cross-entropy if a row
+            has several labels, or squared error.
 
         Raises:
-            ValueError: As `ElmoModel`; if there are pairs and the head reads sentences, or the other way round; or if
-                the labels do not fit the model's.
+            ValueError: If the ids that the model reads are missing or of another shape, `labels` or `bilm_layers` are
+                of another shape, a label is not one of the model's, the rows are pairs and the head reads sentences
+                or the other way round, or the biLM is trained and its layers are given.
         """
-        num_items = kwargs.pop("num_items_in_batch", None)
-        sentence, words = self.find_words(input_ids, char_ids, attention_mask, bilm_layers)
-        count = 2 if self.head.pairs else 1
-        if not is_exporting() and (sentence.amax(dim=1) != count).any():
-            wanted = "pairs of sentences" if self.head.pairs else "single sentences"
-            raise ValueError(
-                f"This model reads {wanted}, with its head {self.config.head or 'mean'!r}, and there are others: "
-                f"`head` can be {', '.join(self.heads)}, of which esim reads pairs."
-            )
-        # each sentence of a pair in a row of its own, with nothing where the other is
-        apart = [sentence == number + 1 for number in range(count)]
-        inputs = {"input_ids": input_ids, "char_ids": char_ids}
-        inputs = {name: ids if ids is None else torch.cat([ids] * count) for name, ids in inputs.items()}
-        layers, outputs = self.read_layers(
-            bilm_layers, parts=count, **inputs, attention_mask=torch.cat(apart), **kwargs
-        )
-        logits = self.classifier(self.dropout(self.head(*self.vectors_of(layers), sentence * words)))
+        outputs: dict[str, Any] = {}
+        if bilm_layers is None:
+            ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
+            sentences, words = self.find_words(input_ids, mask)
+            bilm = self.read_apart(ids, sentences)
+            layers, outputs = bilm.layers, self.select_outputs(bilm, False, kwargs)
+        else:
+            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
+            sentences, words = self.find_words(input_ids, mask)
+        vectors, mix = self.mix_layers(layers)
+        logits = self.classifier(self.dropout(self.head(vectors, sentences * words, mix)))
         loss = None
         if labels is not None:
-            single = self.config.problem_type == "single_label_classification"
-            # what is not said, Transformers tells by the labels
-            if single or (self.config.problem_type is None and self.num_labels > 1 and labels.ndim == 1):
-                check_labels(labels, logits.shape[:1], self.num_labels)
-            else:
-                labels = check_numbers(labels, logits)
-            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-            share = share_of(labels, num_items)
-            loss = self.add_penalty(loss * share, share)
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+            loss = self.label_loss(logits, labels, kwargs.get("num_items_in_batch"))
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.get("hidden_states"))
+
+    def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what `ElmoTaskModel.find_words` does.
+
+        Raises:
+            ValueError: If there are no `input_ids`, or the rows have another number of sentences than the head reads.
+        """
+        sentences, words = super().find_words(input_ids, mask)
+        if is_exporting() or (sentences.amax(dim=1) == self.head.num_sentences).all():
+            return sentences, words
+        wanted = "pairs of sentences" if self.head.num_sentences == 2 else "single sentences"
+        raise ValueError(
+            f"This model reads {wanted}, with its head {self.config.head or 'mean'!r}, but the batch has others: "
+            f"choose a `head` from {', '.join(self.heads)}, of which esim reads pairs."
+        )
+
+    def read_apart(self, ids: torch.Tensor, sentences: torch.Tensor) -> BilmOutput:
+        """Run the biLM on each sentence of a pair in a row of its own, with padding in place of the other one.
+
+        Args:
+            ids: `[B, 1, T, K]`, or `[B, 2, T, K]` with words of their own for each direction.
+            sentences: `[B, T]`, the number of each word's sentence, from 1.
+
+        Returns:
+            The `L + 1` layers, `[B, T, H]` each, without states.
+        """
+        count = self.head.num_sentences
+        masks = torch.cat([sentences == number + 1 for number in range(count)])
+        bilm = self.elmo.run_bilm(torch.cat([ids] * count), masks)
+        return BilmOutput(tuple(layer.unflatten(0, (count, -1)).sum(dim=0) for layer in bilm.layers), ())
+
+    def label_loss(
+        self, logits: torch.Tensor, labels: torch.Tensor, num_items: torch.Tensor | int | None
+    ) -> torch.Tensor:
+        """Compute the loss of the problem that `config.problem_type`, or else the shape of the labels, implies."""
+        single = self.config.problem_type == "single_label_classification"
+        if single or (self.config.problem_type is None and self.num_labels > 1 and labels.ndim == 1):
+            check_labels(labels, logits.shape[:1], self.num_labels)
+        else:
+            labels = check_numbers(labels, logits)
+        fraction = label_fraction(labels, num_items)
+        loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+        return self.add_penalty(loss * fraction, fraction)
 
 
 __all__ = [

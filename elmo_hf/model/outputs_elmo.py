@@ -11,13 +11,14 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""What the ELMo classes return.
+"""The outputs of the ELMo classes.
 
-Shape notation: `B` sentences, `T` words with the boundaries `<S>` and `</S>`, `P` width of one direction, `H = 2 * P`
-width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vocabulary.
+Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S>`, `P` width of one direction,
+`H = 2 * P` width of a vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vocabulary.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, TokenClassifierOutput
@@ -27,14 +28,26 @@ from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, TokenClas
 LayerState = tuple[torch.Tensor, torch.Tensor]
 
 
+class BilmOutput(NamedTuple):
+    """What the biLM computes for the classes built on it, before any mix.
+
+    Attributes:
+        layers: The `L + 1` layers `[B, T, H]`, the token layer first.
+        states: For each biLSTM layer, the state after the last word that each direction read.
+    """
+
+    layers: tuple[torch.Tensor, ...]
+    states: tuple[LayerState, ...]
+
+
 @dataclass
 class ElmoModelOutput(ModelOutput):
-    """What `ElmoModel` returns.
+    """The output of `ElmoModel`.
 
     Attributes:
         last_hidden_state: `[B, T, H]`, the ELMo vector of each word: the scalar mix of all layers, not the top layer.
         state: With `use_cache=True`, for each biLSTM layer the hidden state `[B, 2, P]` and the cell state `[B, 2, C]`
-            after the last word that each direction read, to be passed to the next call.
+            after the last word that each direction read, to pass to the next call.
         hidden_states: With `output_hidden_states=True`, the `L + 1` layers `[B, T, H]`, the token layer first.
     """
 
@@ -45,25 +58,33 @@ class ElmoModelOutput(ModelOutput):
 
 @dataclass
 class ElmoTokenClassifierOutput(TokenClassifierOutput):
-    """The loss, logits `[B, T, labels]` and hidden states of any token classifier, and the `state` of `ElmoModel`."""
+    """The output of `ElmoForTokenClassification`: that of any token classifier, and the `state` of `ElmoModel`.
+
+    Attributes:
+        state: With `use_cache=True`, for each biLSTM layer the hidden state `[B, 2, P]` and the cell state
+            `[B, 2, C]` after the last word that each direction read, to pass to the next call.
+    """
 
     state: tuple[LayerState, ...] | None = None
 
 
 @dataclass
 class ElmoForPreTrainingOutput(ModelOutput):
-    """What `ElmoForPreTraining` returns; the losses with `labels`, the logits without.
+    """The output of `ElmoForPreTraining`: the losses with `labels`, the logits without.
 
     Attributes:
         loss: The mean of `forward_loss` and `backward_loss`.
-        forward_loss: The mean loss of the predicted words of the forward language model, in nats.
-        backward_loss: The same of the backward one.
-        forward_losses: `[B, T]`, of each forward prediction, at the word it was made from; 0 where none was made.
-        backward_losses: `[B, T]`, the same of the backward predictions.
+        forward_loss: The mean loss of the forward direction's predictions, in nats.
+        backward_loss: The mean loss of the backward direction's predictions, in nats.
+        forward_losses: `[B, T]`, the loss of each forward prediction, at the word that it was made from; 0 where none
+            was made.
+        backward_losses: `[B, T]`, the loss of each backward prediction, at the word that it was made from; 0 where
+            none was made.
         forward_logits: `[B, T, V]`, scores of the word after each word.
         backward_logits: `[B, T, V]`, scores of the word before each word.
-        state: As of `ElmoModel`.
-        hidden_states: As of `ElmoModel`.
+        state: With `use_cache=True`, for each biLSTM layer the hidden state `[B, 2, P]` and the cell state
+            `[B, 2, C]` after the last word that each direction read, to pass to the next call.
+        hidden_states: With `output_hidden_states=True`, the `L + 1` layers `[B, T, H]`, the token layer first.
     """
 
     loss: torch.Tensor | None = None
@@ -79,11 +100,11 @@ class ElmoForPreTrainingOutput(ModelOutput):
 
 @dataclass
 class ElmoMaskedLMOutput(MaskedLMOutput):
-    """The loss, logits `[B, T, V]` and hidden states of any masked language model, and what the logits are made of.
+    """The output of `ElmoForMaskedLM`: that of any masked language model, and the scores that its logits consist of.
 
     Attributes:
-        forward_logits: `[B, T, V]`, log probabilities of each word by those left of it.
-        backward_logits: `[B, T, V]`, log probabilities of each word by those right of it.
+        forward_logits: `[B, T, V]`, log-probabilities of each word given those left of it.
+        backward_logits: `[B, T, V]`, log-probabilities of each word given those right of it.
     """
 
     forward_logits: torch.Tensor | None = None
@@ -91,6 +112,7 @@ class ElmoMaskedLMOutput(MaskedLMOutput):
 
 
 __all__ = [
+    "BilmOutput",
     "ElmoForPreTrainingOutput",
     "ElmoMaskedLMOutput",
     "ElmoModelOutput",

@@ -13,8 +13,8 @@
 # limitations under the License.
 """The softmax of the language model: in chunks over the whole vocabulary, or over a sample of it.
 
-Both directions of ELMo share one (Peters et al. 2018, section 3.1). The sampled one is that of TensorFlow's
-`sampled_softmax_loss`, with which bilm-tf trained: it supposes a vocabulary in order of descending frequency.
+Both directions of ELMo share one softmax (Peters et al. 2018, section 3.1). The sampled softmax is TensorFlow's
+`sampled_softmax_loss`, with which bilm-tf trained. It assumes that the vocabulary is in order of descending frequency.
 
 Shape notation: `N` predictions, `P` width of one direction, `V` rows of the vocabulary, row 0 standing for padding,
 `M` candidates.
@@ -30,41 +30,58 @@ from .configuration_elmo import ElmoConfig
 from .kernels_elmo import is_transformed, recompute_gradients
 
 
-# Logits that are there at a time: 16 MB, which stays in a processor's cache; but never so few rows that reading the
-# weights costs more than using them.
+# Logits in memory at a time: 16 MB, which stay in a processor's cache. A chunk has at least so many rows that using
+# the weights costs more than reading them.
 LOGITS_PER_CHUNK, FEWEST_ROWS_PER_CHUNK = 1 << 22, 64
 # of probabilities over the rows of a chunk, which float16 holds when they are multiplied by states of 7 at most
 LARGEST_SUM = 1 << 13
 
 
 class ElmoSoftmax(nn.Linear):
-    """Predict the next word of one direction: a score for each word of the vocabulary, never for padding."""
+    """The softmax that predicts the next word of a direction, from all words of the vocabulary but padding."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config.hidden_size // 2, config.vocab_size)
         self.num_negative_samples = config.num_negative_samples
 
-    # all that reads the weights is here, where hooks that fetch them from elsewhere see it
+    # one entrance for both, because hooks on this call fetch weights that are on disk or on other processes
     def forward(  # type: ignore[override]
         self, hidden: torch.Tensor, targets: torch.Tensor | None = None, scales: torch.Tensor | None = None
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """Score all words, or compute the losses of given ones.
+        """Return `scores(hidden)`, or with targets `loss(hidden, targets, scales)`.
 
         Args:
-            hidden: `[..., P]`; `[N, P]` with targets.
-            targets: `[N]`, the word that followed.
-            scales: `[N]`, the share of each prediction in the total.
-
-        Returns:
-            Without targets, the logits `[..., V]`, the lowest number for padding. With them, the total
-            `sum(scales * losses)`, through which gradients flow, and the losses `[N]` in nats, without gradient: over
-            a sample of the vocabulary where the configuration asks for one and the module is in training, else over
-            all of it.
+            hidden: `[..., P]`; with targets `[N, P]`.
+            targets: `[N]`, the word that each state predicts.
+            scales: `[N]`, the weight of each prediction in the total.
         """
         if targets is None or scales is None:
-            logits = super().forward(hidden)
-            row = torch.zeros(1, dtype=torch.long, device=logits.device)
-            return logits.index_fill(-1, row, torch.finfo(logits.dtype).min)
+            return self.scores(hidden)
+        return self.loss(hidden, targets, scales)
+
+    def scores(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map states `[..., P]` to logits `[..., V]`, with the lowest number for padding."""
+        logits = super().forward(hidden)
+        row = torch.zeros(1, dtype=torch.long, device=logits.device)
+        return logits.index_fill(-1, row, torch.finfo(logits.dtype).min)
+
+    def loss(
+        self, hidden: torch.Tensor, targets: torch.Tensor, scales: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the cross-entropy of each target.
+
+        In training, if the configuration asks for it, the softmax is over a sample of the vocabulary; otherwise it is
+        over all words.
+
+        Args:
+            hidden: `[N, P]`.
+            targets: `[N]`, the word that each state predicts.
+            scales: `[N]`, the weight of each prediction in the total.
+
+        Returns:
+            The total `sum(scales * losses)`, through which gradients flow, and the losses `[N]` in nats, without
+            gradient.
+        """
         words = self.out_features - 1
         if self.training and 0 < self.num_negative_samples < words:
             negatives, tries = sample_words(self.num_negative_samples, words, hidden.device)
@@ -72,21 +89,32 @@ class ElmoSoftmax(nn.Linear):
         return full_losses(hidden, self.weight, self.bias, targets, scales)
 
     def replace(self, linear: nn.Linear) -> None:
-        """Take the weights and bias of another linear map, in place of those here."""
+        """Replace the weights and the bias by those of another linear layer."""
         self.weight, self.bias, self.out_features = linear.weight, linear.bias, linear.out_features
 
 
 def full_losses(
     hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor, scales: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The cross-entropy of each target among all words; arguments and result as in `ElmoSoftmax.forward`."""
+    """Compute the cross-entropy of each target among all words.
+
+    Args:
+        hidden: `[N, P]`.
+        weight: `[V, P]`.
+        bias: `[V]`.
+        targets: `[N]`, rows of the vocabulary.
+        scales: `[N]`, the weight of each loss in the total.
+
+    Returns:
+        The total and the losses, as `ElmoSoftmax.loss`.
+    """
     target_logits = score(hidden, weight, bias, targets)
     offsets = bias.index_fill(0, torch.zeros(1, dtype=torch.long, device=bias.device), -math.inf)
     return cross_entropy(hidden, weight, offsets, target_logits, targets, scales)
 
 
 def score(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Score one word for each state: `[N, P]` and rows `[N]` give `[N]`, in float32 at least."""
+    """Compute the logit of one row of the vocabulary, `[N]`, for each state, `[N, P]`; float32 at least."""
     wide = torch.promote_types(weight.dtype, torch.float32)
     return (hidden.to(wide) * nn.functional.embedding(rows, weight).to(wide)).sum(dim=1) + bias[rows].to(wide)
 
@@ -230,12 +258,13 @@ def multiply(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> to
 
 
 def sample_words(count: int, words: int, device: torch.device) -> tuple[torch.Tensor, int]:
-    """Draw from `words` words, of which number `k` has probability `log((k + 2) / (k + 1)) / log(words + 1)`.
+    """Draw distinct words from the log-uniform distribution.
 
-    That is the log-uniform distribution: near the frequencies of a natural language's words in descending order.
+    Word `k` of `words` has the probability `log((k + 2) / (k + 1)) / log(words + 1)`, near the frequencies of the
+    words of a natural language in descending order.
 
     Returns:
-        `count` distinct numbers from 0, and how many were drawn until so many distinct ones were there.
+        `count` distinct words, counted from 0, and the number of draws that it took to find them.
     """
     draws = torch.empty(0, dtype=torch.long, device=device)
     while True:
@@ -252,13 +281,13 @@ def sample_words(count: int, words: int, device: torch.device) -> tuple[torch.Te
 
 
 def log_uniform(numbers: torch.Tensor, words: int) -> torch.Tensor:
-    """The logarithm of the probability of each of `numbers`, from 0 to `words - 1`, in float64."""
+    """Return the log-probability of each of `numbers`, from 0 to `words - 1`, in float64."""
     numbers = numbers.double()
     return (((numbers + 2) / (numbers + 1)).log() / math.log(words + 1)).log()
 
 
 def log_expected_count(numbers: torch.Tensor, words: int, tries: int) -> torch.Tensor:
-    """The logarithm of how often each of `numbers` is among the distinct words of `tries` draws, in float64."""
+    """Return the log of the expected count of each of `numbers` among the distinct words of `tries` draws, float64."""
     return (-torch.expm1(tries * torch.log1p(-log_uniform(numbers, words).exp()))).log()
 
 
@@ -271,22 +300,22 @@ def sampled_losses(
     negatives: torch.Tensor,
     tries: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The cross-entropy of each target among itself and the sampled words (Jean et al. 2015).
+    """Compute the cross-entropy of each target among itself and sampled words (Jean et al. 2015).
 
-    The logarithm of the expected count is subtracted from each score, so that the words which are drawn often do not
-    weigh more; a sampled word that is the target is left out.
+    The logarithm of its expected count is subtracted from the score of each word, so that words which are drawn often
+    do not weigh more. A sampled word that is the target does not count twice.
 
     Args:
         hidden: `[N, P]`.
         weight: `[V, P]`.
         bias: `[V]`.
         targets: `[N]`, rows of the vocabulary.
-        scales: `[N]`, the share of each loss in the total.
+        scales: `[N]`, the weight of each loss in the total.
         negatives: `[M]`, distinct words, counted from 0 without padding, as `sample_words` returns them.
-        tries: How many draws there were.
+        tries: The number of draws that it took to find them.
 
     Returns:
-        As `ElmoSoftmax.forward`.
+        The total and the losses, as `ElmoSoftmax.loss`.
     """
     words = len(weight) - 1
     rows = negatives + 1

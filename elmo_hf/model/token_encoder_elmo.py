@@ -191,13 +191,6 @@ def look_up(table: nn.Embedding, ids: torch.Tensor, name: str) -> torch.Tensor:
     return table(ids)
 
 
-def check_integers(name: str, ids: torch.Tensor) -> torch.Tensor:
-    """Widen ids to int64, whatever integers they were stored as."""
-    if ids.is_floating_point() or ids.is_complex():
-        raise ValueError(f"`{name}` is of {ids.dtype}: pass integers, as the tokenizer returns them.")
-    return ids.long()
-
-
 def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Find the distinct rows of `[N, K]`: `[D, K]`, and for each row its place among them, `[N]`. Exact."""
     # Sorting one 64-bit key a row is many times faster than sorting rows; the keys are powers of an odd multiplier.
@@ -211,4 +204,4 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return distinct, which
 
 
-__all__ = ["ElmoHighwayGate", "ElmoTokenEncoder", "check_integers", "distinct_rows"]
+__all__ = ["ElmoHighwayGate", "ElmoTokenEncoder", "distinct_rows"]

@@ -298,7 +298,7 @@ def test_layers_of_another_model_are_refused() -> None:
 def test_layers_are_not_taken_for_a_bilm_that_is_trained() -> None:
     model = make(ElmoForTokenClassification, freeze_bilm=False)
 
-    with pytest.raises(ValueError, match=r"The biLM is trained, but with `bilm_layers` it is not run: freeze it"):
+    with pytest.raises(ValueError, match=r"with `bilm_layers` it is not run: call `freeze_bilm"):
         model(**row(2, model=model), bilm_layers=torch.zeros(1, 4, 3, 16))
 
 
@@ -342,7 +342,7 @@ def test_the_sentences_of_a_pair_are_read_apart() -> None:
 def test_a_head_of_sentences_refuses_pairs_and_the_other_way_round(head: str, lengths: tuple[int, ...]) -> None:
     model = make(ElmoForSequenceClassification, head=head)
 
-    with pytest.raises(ValueError, match=f"with its head '{head}', and there are others"):
+    with pytest.raises(ValueError, match=f"with its head '{head}', but the batch has others"):
         model(**row(*lengths, model=model))
 
 

@@ -34,6 +34,23 @@ def make_scores(labels: list[str], words: torch.Tensor = WORDS, dtype: torch.dty
     return torch.randn(*words.shape, len(labels), dtype=dtype)
 
 
+class Losses(torch.nn.Module):
+    """A module whose call is `crf.loss`, for functions that call modules."""
+
+    def __init__(self, crf: ElmoCrf) -> None:
+        super().__init__()
+        self.crf = crf
+
+    def forward(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the losses, `[B]`."""
+        return self.crf.loss(scores, words, labels)
+
+
+def best_path(crf: ElmoCrf, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Return the label of each word on the best sequence, `[B, T]`, -100 elsewhere."""
+    return crf.decode(scores, words).argmax(dim=2).masked_fill(~words, -100)
+
+
 def path_score(crf: ElmoCrf, scores: np.ndarray, path: tuple[int, ...]) -> float:
     """Score one sequence of labels, of a sentence `[M, K]` of at least one word."""
     starts, ends, transitions = (
@@ -184,7 +201,7 @@ def test_losses_of_known_labels(labels: list[str]) -> None:
     crf, scores = make_crf(labels), make_scores(labels)
     targets = torch.randint(len(labels), WORDS.shape)
 
-    losses = crf(scores, WORDS, targets)
+    losses = crf.loss(scores, WORDS, targets)
 
     torch.testing.assert_close(losses, expected_losses(crf, scores, WORDS, targets), rtol=0, atol=1e-10)
 
@@ -195,7 +212,7 @@ def test_an_unknown_label_can_be_any(share: float) -> None:
     targets = torch.randint(len(FREE), WORDS.shape)
     targets[torch.rand(WORDS.shape) < share] = -100
 
-    losses = crf(scores, WORDS, targets)
+    losses = crf.loss(scores, WORDS, targets)
 
     torch.testing.assert_close(losses, expected_losses(crf, scores, WORDS, targets), rtol=0, atol=1e-10)
 
@@ -204,7 +221,7 @@ def test_the_likelihoods_of_all_sequences_add_up_to_1() -> None:
     crf, scores = make_crf(FREE), make_scores(FREE, WORDS[:1, :4])
     every = torch.tensor(list(itertools.product(range(4), repeat=4)))
 
-    losses = crf(scores.expand(len(every), -1, -1), WORDS[:1, :4].expand(len(every), -1), every)
+    losses = crf.loss(scores.expand(len(every), -1, -1), WORDS[:1, :4].expand(len(every), -1), every)
 
     torch.testing.assert_close((-losses).exp().sum().item(), 1.0, rtol=0, atol=1e-12)
 
@@ -212,11 +229,11 @@ def test_the_likelihoods_of_all_sequences_add_up_to_1() -> None:
 def test_what_stands_where_no_word_is_does_not_matter() -> None:
     crf, scores = make_crf(BIO), make_scores(BIO)
     targets = torch.randint(len(BIO), WORDS.shape)
-    expected = crf(scores, WORDS, targets)
+    expected = crf.loss(scores, WORDS, targets)
     scores[~WORDS], targets[~WORDS] = math.nan, 99
     scores.requires_grad_()
 
-    losses = crf(scores, WORDS, targets)
+    losses = crf.loss(scores, WORDS, targets)
     losses.sum().backward()
 
     assert torch.equal(losses, expected)
@@ -230,7 +247,7 @@ def test_refuses_a_label_that_is_not_there(label: int) -> None:
     targets[0, 3] = label
 
     with pytest.raises(ValueError, match=rf"A label is {label}; it can be 0 to 4, or -100 where it is not known\."):
-        make_crf(BIO)(make_scores(BIO), WORDS, targets)
+        make_crf(BIO).loss(make_scores(BIO), WORDS, targets)
 
 
 @pytest.mark.parametrize("shape", [(2, 0), (2, 1), (0, 3), (2, 3)])
@@ -238,13 +255,13 @@ def test_no_words_cost_nothing_and_have_no_gradient(shape: tuple[int, int]) -> N
     crf, words = make_crf(BIO), torch.zeros(shape, dtype=torch.bool)
     scores = make_scores(BIO, words).requires_grad_()
 
-    losses = crf(scores, words, torch.full(shape, -100))
+    losses = crf.loss(scores, words, torch.full(shape, -100))
     losses.sum().backward()
 
     assert torch.equal(losses, torch.zeros(shape[0], dtype=torch.float64))
     assert all(torch.equal(part.grad, torch.zeros_like(part)) for part in (scores, *crf.parameters()))
-    assert torch.equal(crf.best_paths(scores, words), torch.full(shape, -100))
-    assert torch.equal(crf.logits(scores, words), scores)
+    assert torch.equal(best_path(crf, scores, words), torch.full(shape, -100))
+    assert torch.equal(crf.decode(scores, words), scores)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
@@ -254,8 +271,8 @@ def test_gradients(share: float) -> None:
     targets[torch.rand(WORDS.shape) < share] = -100
 
     def losses(scores: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
-        named = dict(zip(("transitions", "starts", "ends"), weights, strict=True))
-        return torch.func.functional_call(crf, named, (scores, WORDS, targets))
+        named = dict(zip(("crf.transitions", "crf.starts", "crf.ends"), weights, strict=True))
+        return torch.func.functional_call(Losses(crf), named, (scores, WORDS, targets))
 
     assert torch.autograd.gradcheck(losses, (scores, *crf.parameters()))
 
@@ -269,10 +286,10 @@ def test_large_scores_keep_their_digits() -> None:
     scores += torch.tensor([0.0, 1e4, -1e4, 3e5])[:, None, None]
     scores.requires_grad_()
 
-    losses = crf(scores, words, targets)
+    losses = crf.loss(scores, words, targets)
     losses.sum().backward()
 
-    expected = copy.deepcopy(crf).double()(scores.detach().double(), words, targets)
+    expected = copy.deepcopy(crf).double().loss(scores.detach().double(), words, targets)
     torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-6)
     assert all(part.grad.isfinite().all() for part in (scores, *crf.parameters()))
 
@@ -283,13 +300,13 @@ def test_scores_far_apart_do_not_overflow() -> None:
     targets = torch.randint(len(BIO), WORDS.shape)
     targets[:, ::3] = -100
 
-    losses = crf(scores, WORDS, targets)
+    losses = crf.loss(scores, WORDS, targets)
     losses.sum().backward()
 
-    expected = copy.deepcopy(crf).double()(scores.detach().double(), WORDS, targets)
+    expected = copy.deepcopy(crf).double().loss(scores.detach().double(), WORDS, targets)
     torch.testing.assert_close(losses.double(), expected, rtol=1e-6, atol=0.1)
     assert all(part.grad.isfinite().all() for part in (scores, *crf.parameters()))
-    assert crf.logits(scores, WORDS).isfinite().all()
+    assert crf.decode(scores, WORDS).isfinite().all()
 
 
 # --- decoding ---
@@ -316,7 +333,7 @@ def test_finds_the_best_allowed_sequence(labels: list[str]) -> None:
     crf, scores = make_crf(labels), make_scores(labels)
     allowed = allowed_transitions(labels)
 
-    paths, logits = crf.best_paths(scores, WORDS), crf.logits(scores, WORDS)
+    paths, logits = best_path(crf, scores, WORDS), crf.decode(scores, WORDS)
 
     assert torch.equal(logits[~WORDS], scores[~WORDS])
     assert (paths[~WORDS] == -100).all()
@@ -337,7 +354,7 @@ def test_of_sequences_that_are_as_good_the_logits_show_one(labels: list[str], le
     for weight in crf.parameters():
         weight.data.round_()
 
-    paths, logits = crf.best_paths(scores, WORDS), crf.logits(scores, WORDS).detach()
+    paths, logits = best_path(crf, scores, WORDS), crf.decode(scores, WORDS).detach()
 
     allowed = allowed_transitions(labels)
     for row, sentence in sentences(scores, WORDS):
@@ -356,10 +373,10 @@ def test_rounding_does_not_part_the_logits_from_one_sequence() -> None:
     scores = 1e-4 * make_scores(BIOUL, words, torch.float32) + 1000
     allowed = allowed_transitions(BIOUL)
 
-    paths = crf.logits(scores, words).argmax(dim=2)
+    paths = crf.decode(scores, words).argmax(dim=2)
 
     assert all(is_allowed(tuple(path), allowed) for path in paths.tolist())
-    exact = copy.deepcopy(crf).double().logits(scores.double(), words).amax(dim=2)[:, 0].tolist()
+    exact = copy.deepcopy(crf).double().decode(scores.double(), words).amax(dim=2)[:, 0].tolist()
     for row, sentence in sentences(scores, words):
         assert path_score(crf, sentence, tuple(paths[row].tolist())) == pytest.approx(exact[row], abs=0.1)
 
@@ -371,7 +388,7 @@ def test_the_softmax_of_the_logits_is_a_confidence() -> None:
     # without scores of neighbours, a word's own, where the scheme has nothing against them
     scores = torch.tensor([[[0.0, 2.0, 9.0], [3.0, 1.0, -20.0], [0.5, 1.0, -20.0]]], dtype=torch.float64)
 
-    confidence = crf.logits(scores, words).softmax(dim=2)
+    confidence = crf.decode(scores, words).softmax(dim=2)
 
     assert confidence[0, 0, 2] == 0
     torch.testing.assert_close(confidence[0, 1:, :2], scores[0, 1:, :2].softmax(dim=1), rtol=0, atol=1e-6)
@@ -380,9 +397,9 @@ def test_the_softmax_of_the_logits_is_a_confidence() -> None:
 def test_the_gradient_of_a_logit_is_the_sequence() -> None:
     crf, scores = make_crf(BIO), make_scores(BIO).requires_grad_()
 
-    crf.logits(scores, WORDS)[0, 2].amax().backward()
+    crf.decode(scores, WORDS)[0, 2].amax().backward()
 
-    path = crf.best_paths(scores, WORDS)[0]
+    path = best_path(crf, scores, WORDS)[0]
     expected = torch.zeros_like(scores)
     expected[0] = torch.nn.functional.one_hot(path, len(BIO))
     assert torch.equal(scores.grad, expected)
@@ -393,7 +410,7 @@ def test_where_the_scheme_allows_nothing_anything_is_allowed() -> None:
     labels = ["B-A", "L-A"]
     crf, scores = make_crf(labels), make_scores(labels)
 
-    paths, logits = crf.best_paths(scores, WORDS), crf.logits(scores, WORDS).detach()
+    paths, logits = best_path(crf, scores, WORDS), crf.decode(scores, WORDS).detach()
 
     assert logits[WORDS].isfinite().all()
     for row, sentence in sentences(scores, WORDS):
@@ -411,14 +428,16 @@ def test_a_sentence_alone_gets_what_it_gets_in_a_batch() -> None:
     crf, words = make_crf(BIOUL, torch.float32), torch.rand(16, 30) < torch.rand(16, 1)
     scores, targets = make_scores(BIOUL, words, torch.float32), torch.randint(len(BIOUL), words.shape)
     targets[torch.rand(16) < 0.5, ::4] = -100
-    losses, paths, logits = crf(scores, words, targets), crf.best_paths(scores, words), crf.logits(scores, words)
+    losses, paths, logits = crf.loss(scores, words, targets), best_path(crf, scores, words), crf.decode(scores, words)
 
     for row in range(16):
         there = words[row]
         part = (scores[row, there][None], torch.ones(1, int(there.sum()), dtype=torch.bool))
-        torch.testing.assert_close(crf(*part, targets[row, there][None]), losses[row : row + 1], rtol=1e-6, atol=1e-6)
-        assert torch.equal(crf.best_paths(*part)[0], paths[row, there])
-        assert torch.equal(crf.logits(*part)[0], logits[row, there])
+        torch.testing.assert_close(
+            crf.loss(*part, targets[row, there][None]), losses[row : row + 1], rtol=1e-6, atol=1e-6
+        )
+        assert torch.equal(best_path(crf, *part)[0], paths[row, there])
+        assert torch.equal(crf.decode(*part)[0], logits[row, there])
 
 
 def test_the_order_of_the_batch_does_not_matter() -> None:
@@ -427,8 +446,8 @@ def test_the_order_of_the_batch_does_not_matter() -> None:
 
     shuffled = (scores[order], WORDS[order])
 
-    assert torch.equal(crf(*shuffled, targets[order]), crf(scores, WORDS, targets)[order])
-    assert torch.equal(crf.logits(*shuffled), crf.logits(scores, WORDS)[order])
+    assert torch.equal(crf.loss(*shuffled, targets[order]), crf.loss(scores, WORDS, targets)[order])
+    assert torch.equal(crf.decode(*shuffled), crf.decode(scores, WORDS)[order])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -437,11 +456,11 @@ def test_half_precision_is_widened(dtype: torch.dtype) -> None:
     wide, targets = copy.deepcopy(crf).float(), torch.randint(len(BIO), WORDS.shape)
 
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        losses, logits = crf(scores, WORDS, targets), crf.logits(scores, WORDS)
+        losses, logits = crf.loss(scores, WORDS, targets), crf.decode(scores, WORDS)
     losses.sum().backward()
 
-    assert torch.equal(losses, wide(scores.float(), WORDS, targets))
-    assert torch.equal(logits, wide.logits(scores.float(), WORDS))
+    assert torch.equal(losses, wide.loss(scores.float(), WORDS, targets))
+    assert torch.equal(logits, wide.decode(scores.float(), WORDS))
     assert scores.grad.dtype == dtype
     assert scores.grad.isfinite().all()
 
@@ -449,7 +468,7 @@ def test_half_precision_is_widened(dtype: torch.dtype) -> None:
 def test_labels_may_be_of_32_bits() -> None:
     crf, scores, targets = make_crf(BIO), make_scores(BIO), torch.randint(len(BIO), WORDS.shape)
 
-    assert torch.equal(crf(scores, WORDS, targets.int()), crf(scores, WORDS, targets))
+    assert torch.equal(crf.loss(scores, WORDS, targets.int()), crf.loss(scores, WORDS, targets))
 
 
 def test_constraints_survive_where_tensors_would_not() -> None:
@@ -461,17 +480,17 @@ def test_constraints_survive_where_tensors_would_not() -> None:
     loaded.load_state_dict(crf.state_dict())
 
     assert crf.state_dict().keys() == {"transitions", "starts", "ends"}
-    assert torch.equal(loaded.logits(scores, WORDS), crf.logits(scores, WORDS))
+    assert torch.equal(loaded.decode(scores, WORDS), crf.decode(scores, WORDS))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # of torch.compile itself
 def test_compiles() -> None:
     crf, scores, targets = make_crf(BIO), make_scores(BIO), torch.randint(len(BIO), WORDS.shape)
-    compiled = torch.compile(crf, backend="eager")
+    compiled = torch.compile(crf.loss, backend="eager")
 
-    torch.testing.assert_close(compiled(scores, WORDS, targets), crf(scores, WORDS, targets))
-    assert torch.equal(torch.compile(crf.logits, backend="eager")(scores, WORDS), crf.logits(scores, WORDS))
+    torch.testing.assert_close(compiled(scores, WORDS, targets), crf.loss(scores, WORDS, targets))
+    assert torch.equal(torch.compile(crf.decode, backend="eager")(scores, WORDS), crf.decode(scores, WORDS))
 
 
 @pytest.mark.gpu
@@ -479,9 +498,9 @@ def test_a_gpu_finds_the_same() -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     crf, scores, targets = make_crf(BIO), make_scores(BIO), torch.randint(len(BIO), WORDS.shape)
-    expected = crf(scores, WORDS, targets), crf.logits(scores, WORDS)
+    expected = crf.loss(scores, WORDS, targets), crf.decode(scores, WORDS)
 
     crf, scores, words, targets = crf.cuda(), scores.cuda(), WORDS.cuda(), targets.cuda()
 
-    torch.testing.assert_close(crf(scores, words, targets).cpu(), expected[0], rtol=0, atol=1e-10)
-    torch.testing.assert_close(crf.logits(scores, words).cpu(), expected[1], rtol=0, atol=1e-10)
+    torch.testing.assert_close(crf.loss(scores, words, targets).cpu(), expected[0], rtol=0, atol=1e-10)
+    torch.testing.assert_close(crf.decode(scores, words).cpu(), expected[1], rtol=0, atol=1e-10)

@@ -15,8 +15,8 @@ from elmo_hf.model.heads_elmo import (
     ElmoTaskLstm,
     attend,
     choose_head,
-    maximum_of,
-    mean_of,
+    max_over_words,
+    mean_over_words,
 )
 from support.tiny_models import tiny_config
 
@@ -114,7 +114,7 @@ def test_means_and_maxima_are_over_words_only() -> None:
     vectors = batch()
     words = torch.cat([WORDS[:2], torch.zeros(1, 6).bool()])
 
-    means, maxima = mean_of(vectors, words), maximum_of(vectors, words)
+    means, maxima = mean_over_words(vectors, words), max_over_words(vectors, words)
 
     for row in range(2):
         np.testing.assert_allclose(means[row].numpy(), vectors[row][words[row]].numpy().mean(axis=0), atol=1e-15)
@@ -139,8 +139,8 @@ def test_attention_passes_over_what_is_no_word() -> None:
 def test_pooling_heads() -> None:
     vectors, sentence = batch(), WORDS.long()
 
-    for name, pool in (("mean", mean_of), ("max", maximum_of)):
-        torch.testing.assert_close(ElmoPoolingHead(config_of(name))(vectors, None, sentence), pool(vectors, WORDS))
+    for name, pool in (("mean", mean_over_words), ("max", max_over_words)):
+        torch.testing.assert_close(ElmoPoolingHead(config_of(name))(vectors, sentence, None), pool(vectors, WORDS))
 
 
 def bcn(head: ElmoBcnHead, words: Array, mix: Array | None) -> Array:
@@ -179,7 +179,7 @@ def test_the_model_of_sentences_equals_numpy_on_each(mix_at: str) -> None:
     head = random_weights(ElmoBcnHead(config_of("bcn", mix_at=mix_at)))
     vectors, mix = batch(), batch(seed=1) if mix_at == "both" else None
 
-    result = head(vectors, mix, WORDS.long()).detach()
+    result = head(vectors, WORDS.long(), mix).detach()
 
     assert result.shape == (3, head.output_size)
     for row, words in enumerate(WORDS):
@@ -193,7 +193,7 @@ def test_the_model_of_pairs_equals_numpy_on_each(mix_at: str) -> None:
     vectors, mix = batch(), batch(seed=1) if mix_at == "both" else None
     sentence = torch.tensor([[0, 1, 1, 0, 2, 2], [1, 1, 1, 1, 2, 2], [0, 2, 0, 1, 1, 2]])
 
-    result = head(vectors, mix, sentence).detach()
+    result = head(vectors, sentence, mix).detach()
 
     assert result.shape == (3, head.output_size)
     for row, numbers in enumerate(sentence):
@@ -207,7 +207,7 @@ def test_a_sentence_without_words_gives_finite_features_and_gradients(name: str)
     head, vectors = random_weights(SENTENCE_HEADS[name](config_of(name))), batch().requires_grad_()
     sentence = torch.tensor([[0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0], [2, 2, 0, 0, 0, 0]])
 
-    result = head(vectors, None, sentence)
+    result = head(vectors, sentence, None)
     result.sum().backward()
 
     assert result.isfinite().all()
@@ -215,13 +215,13 @@ def test_a_sentence_without_words_gives_finite_features_and_gradients(name: str)
 
 
 def test_a_head_that_the_task_has_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="`head` is 'bcn'; for this task it can be one of linear, bilstm-crf"):
+    with pytest.raises(ValueError, match="`head` is 'bcn'; for this task choose one of linear, bilstm-crf"):
         choose_head(config_of("bcn"), TAGGING_HEADS)
 
 
 @pytest.mark.parametrize("name", ["mean", "max"])
 def test_a_mix_at_the_output_of_no_encoder_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"the head '{name}' has no encoder: leave it at 'input'"):
+    with pytest.raises(ValueError, match=f"the head '{name}' has no encoder: leave `mix_at` at 'input'"):
         choose_head(config_of(name, mix_at="both"), SENTENCE_HEADS)
 
 

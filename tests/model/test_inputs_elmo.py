@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo_hf.model.inputs_elmo import check_labels, check_numbers, find_sentences, neighbours, share_of
+from elmo_hf.model.inputs_elmo import check_labels, check_numbers, find_sentences, label_fraction, neighbours
 
 
 BOS, EOS = 1, 2
@@ -61,20 +61,20 @@ def test_labels_of_another_shape_are_refused() -> None:
         check_labels(torch.tensor([[0, 1]]), torch.Size([1, 3]), 3)
 
 
-def test_a_batch_has_its_share_of_the_labels_of_a_step() -> None:
+def test_a_batch_has_its_label_fraction_the_labels_of_a_step() -> None:
     labels = torch.tensor([[0, 1, -100], [2, -100, -100]])
 
-    assert share_of(labels, None) == 1
-    assert share_of(labels, 12) == 0.25
+    assert label_fraction(labels, None) == 1
+    assert label_fraction(labels, 12) == 0.25
 
 
 def test_a_step_without_labels_has_no_share() -> None:
     nothing = torch.full((2, 3), -100)
 
-    assert share_of(nothing, torch.tensor(0)) == 0
-    assert share_of(nothing, 0) == 0
+    assert label_fraction(nothing, torch.tensor(0)) == 0
+    assert label_fraction(nothing, 0) == 0
     # a number to predict may be any
-    assert share_of(torch.tensor([-100.0, 1.0]), 4) == 0.5
+    assert label_fraction(torch.tensor([-100.0, 1.0]), 4) == 0.5
 
 
 def test_numbers_take_the_type_and_shape_of_the_scores() -> None:

@@ -4,13 +4,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 from transformers import AutoModel
 
-from elmo_hf import ElmoForTokenClassification, ElmoModel
+from elmo_hf import (
+    ElmoForMaskedLM,
+    ElmoForPreTraining,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+)
+from elmo_hf.model import modeling_elmo
 from support.tiny_models import sentence, tiny_config, tiny_model
 
 
@@ -175,36 +181,6 @@ def test_returns_no_state_unless_asked() -> None:
 
     assert model(**sentence(3, model.config)).state is None
     assert tiny_model(use_cache=True)(**sentence(3, model.config)).state is not None
-
-
-def test_the_mix_is_equation_1() -> None:
-    model = tiny_model()
-    model.scalar_mix.gamma.data.fill_(1.7)
-
-    vectors = layers(model, sentence(5, model.config)).numpy()
-
-    raw = np.exp([-1.0, 0.0, 1.0])
-    expected = 1.7 * np.einsum("l,lbth->bth", raw / raw.sum(), vectors[:3])
-    np.testing.assert_allclose(vectors[3], expected, atol=1e-6)
-
-
-def test_the_mix_is_aligned_after_it_is_mixed() -> None:
-    model = tiny_model(alignment=True)
-    batch = sentence(3, model.config)
-
-    aligned = model(**batch).last_hidden_state
-    matrix, model.scalar_mix.alignment = model.scalar_mix.alignment.weight, None
-
-    torch.testing.assert_close(aligned, model(**batch).last_hidden_state @ matrix.T)
-
-
-def test_an_untrained_mix_is_the_mean() -> None:
-    model = ElmoModel(tiny_config()).eval()
-
-    vectors = layers(model, sentence(5, model.config))
-
-    torch.testing.assert_close(vectors[3], vectors[:3].mean(dim=0), atol=1e-6, rtol=0)
-    assert model.scalar_mix.normalized_weights().tolist() == pytest.approx([1 / 3] * 3)
 
 
 @pytest.mark.parametrize(
@@ -427,15 +403,6 @@ def test_reads_ids_of_any_integer_type(dtype: torch.dtype) -> None:
     assert torch.equal(layers(model, {"char_ids": char_ids.to(dtype)}), layers(model, {"char_ids": char_ids}))
 
 
-def test_the_mix_of_a_double_model_is_double() -> None:
-    model = tiny_model().double()
-
-    vectors = layers(model, sentence(5, model.config))
-
-    shares = torch.linspace(-1, 1, 3).double().softmax(dim=0)
-    torch.testing.assert_close(vectors[3], torch.tensordot(shares, vectors[:3], dims=1), atol=1e-14, rtol=0)
-
-
 def test_a_changed_configuration_is_checked_again(tmp_path: Path) -> None:
     tiny_model().save_pretrained(tmp_path)
 
@@ -450,3 +417,29 @@ def test_returns_tuples_on_request() -> None:
     mix, state, hidden_states = model(**batch, output_hidden_states=True, use_cache=True, return_dict=False)
 
     assert (mix.shape, len(hidden_states), len(state)) == ((1, 3, 16), 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("cls", "mixes"),
+    [
+        (ElmoModel, 1),
+        (ElmoForPreTraining, 0),
+        (ElmoForMaskedLM, 0),
+        (ElmoForTokenClassification, 1),
+        (ElmoForSequenceClassification, 1),
+    ],
+)
+def test_every_class_reads_the_ids_once_and_mixes_only_what_it_uses(
+    cls: type, mixes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model(cls, vocab_size=30)
+    batch = sentence(5, model.config)
+    reads, mixed = [], []
+    read_ids = modeling_elmo.read_ids
+    monkeypatch.setattr(modeling_elmo, "read_ids", lambda *inputs: reads.append(1) or read_ids(*inputs))
+    mix = model.scalar_mix if cls is ElmoModel else model.elmo.scalar_mix
+    mix.register_forward_hook(lambda *_: mixed.append(1))
+
+    model(**batch, **({"labels": batch["input_ids"]} if cls is ElmoForPreTraining else {}))
+
+    assert (len(reads), len(mixed)) == (1, mixes)
