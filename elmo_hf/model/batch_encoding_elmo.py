@@ -11,27 +11,21 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""What ElmoTokenizer returns, and how it encodes words in NumPy.
+"""What ElmoTokenizer returns, computed once for each distinct word of a batch.
 
 Shape notation: `B` sentences, `T` words with the boundary tokens and padding.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
-from transformers.tokenization_utils_base import BatchEncoding, TruncationStrategy
-from transformers.utils.generic import PaddingStrategy, TensorType, to_numpy
+from tokenizers import Encoding
+from transformers.tokenization_utils_base import BatchEncoding
+from transformers.utils.generic import TensorType, to_numpy
 
-from .tokenizer_inputs_elmo import Example, prepare_for_rust
-
-
-# options of `_encode_plus` that change nothing where words are neither cut nor truncated
-WITHOUT_EFFECT = {"max_length", "split_special_tokens", "stride", "truncation_strategy", "verbose"}
+from .tokenizer_inputs_elmo import Example
 
 
 class ElmoBatchEncoding(BatchEncoding):
@@ -84,9 +78,27 @@ def number_words(words: Sequence[str | None]) -> tuple[list[str], np.ndarray]:
         The distinct words in order of their first use, and the number of each of the `n` words among them, `[n]` in
         int64, counted from 1; 0 is padding.
     """
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(chain([None], words)))}
-    distinct = [word for word in numbers if word is not None]
-    return distinct, np.fromiter(map(numbers.__getitem__, words), dtype=np.int64, count=len(words))
+    distinct = dict.fromkeys(words)
+    distinct.pop(None, None)
+    numbers = {word: number for number, word in enumerate(distinct, start=1)}
+    numbers[None] = 0
+    return cast(list[str], list(distinct)), np.fromiter(
+        map(numbers.__getitem__, words), dtype=np.int64, count=len(words)
+    )
+
+
+class OutputOptions(NamedTuple):
+    """What one call returns.
+
+    Attributes:
+        is_batched: Whether there is an axis for sentences.
+        return_tensors: `np`, `pt`, or `None` for lists.
+        return_char_ids: Whether to return `char_ids`.
+    """
+
+    is_batched: bool
+    return_tensors: str | TensorType | None
+    return_char_ids: bool
 
 
 class WordIndex(NamedTuple):
@@ -207,100 +219,37 @@ def to_tensors(data: dict[str, Any], return_tensors: str | TensorType | None) ->
     }
 
 
-class WordEncodingOptions(NamedTuple):
-    """The options of a call that NumPy can carry out, with the names and defaults of `_encode_plus`.
+def make_batch(
+    index: WordIndex,
+    tables: dict[str, np.ndarray],
+    output: OutputOptions,
+    *,
+    pad_token: str,
+    data: dict[str, Any] | None = None,
+    encodings: list[Encoding] | None = None,
+) -> ElmoBatchEncoding:
+    """Look up every word of a batch.
 
-    Attributes:
-        add_special_tokens: Whether to add the boundary tokens.
-        padding_strategy: `DO_NOT_PAD` or `LONGEST`.
-        padding_side: `left` or `right`; `None` is the tokenizer's own.
-        return_attention_mask: Whether to return the mask; `None` is the tokenizer's default.
+    Args:
+        index: The words.
+        tables: For each key its values for the distinct words, `[n + 1, ...]`, padding first.
+        output: What the call returns.
+        pad_token: The token that shows padding.
+        data: Values of other keys, which precede these.
+        encodings: The Rust encodings; `None` if they are created on demand.
     """
-
-    add_special_tokens: bool = True
-    padding_strategy: PaddingStrategy = PaddingStrategy.DO_NOT_PAD
-    padding_side: str | None = None
-    return_attention_mask: bool | None = None
-
-    @classmethod
-    def from_call(cls, options: Mapping[str, Any]) -> "WordEncodingOptions | None":
-        """Read the options of `_encode_plus`; return `None` if only the Rust backend can carry them out."""
-        truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
-        read = {name: options[name] for name in cls._fields if name in options}
-        others = options.keys() - read.keys() - WITHOUT_EFFECT
-        if truncation != TruncationStrategy.DO_NOT_TRUNCATE or any(options[name] for name in others):
-            return None
-        found = cls(**read)
-        return None if found.padding_strategy == PaddingStrategy.MAX_LENGTH else found
-
-
-@dataclass(frozen=True)
-class WordEncoder:
-    """Encode sentences of given words in NumPy, with the result that the Rust backend would have.
-
-    Attributes:
-        options: The options of the call.
-        before: The boundary tokens before a sentence.
-        after: The boundary tokens after it.
-    """
-
-    options: WordEncodingOptions
-    before: list[str]
-    after: list[str]
-
-    @classmethod
-    def for_call(cls, backend: Tokenizer, options: Mapping[str, Any]) -> "WordEncoder | None":
-        """Make an encoder for one call; return `None` if only the Rust backend knows the result.
-
-        Args:
-            backend: The tokenizer's backend, whose template gives the boundary tokens.
-            options: The options of `_encode_plus`.
-        """
-        read = WordEncodingOptions.from_call(options)
-        if read is None:
-            return None
-        boundary_tokens = read_template(backend) if read.add_special_tokens else ([], [])
-        return None if boundary_tokens is None else cls(read, *boundary_tokens)
-
-    def add_boundary_tokens(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return the words of each sentence between the boundary tokens."""
-        return [[*self.before, *words, *self.after] for words in sentences]
-
-    def index_words(self, rows: Sequence[Sequence[str]], padding_side: str) -> WordIndex:
-        """Number and pad the words of sentences.
-
-        Args:
-            rows: The words of each sentence, boundary tokens included.
-            padding_side: The side for the padding if the call does not name one.
-        """
-        is_padded = self.options.padding_strategy == PaddingStrategy.LONGEST
-        return WordIndex.of_sentences(rows, (self.options.padding_side or padding_side) if is_padded else None)
-
-    def make_encodings(self, backend: Tokenizer, rows: Sequence[Sequence[str]]) -> list[Encoding]:
-        """Create the Rust encodings.
-
-        Args:
-            backend: A backend for given words, with the padding of the call.
-            rows: The words of each sentence, boundary tokens included.
-        """
-        start, end = len(self.before), len(self.after)
-        sentences = [prepare_for_rust((row[start : len(row) - end],)) for row in rows]
-        return backend.encode_batch(
-            sentences, is_pretokenized=True, add_special_tokens=self.options.add_special_tokens
-        )
-
-
-def read_template(backend: Tokenizer) -> tuple[list[str], list[str]] | None:
-    """Return the tokens that a backend adds before and after a sentence, or `None` if it has no template."""
-    state = json.loads(backend.post_processor.__getstate__()) if backend.post_processor else {}
-    boundary_tokens: tuple[list[str], list[str]] = ([], [])
-    side = 0
-    for piece in state.get("single", []):
-        if "Sequence" in piece:
-            side += 1
-        elif side < 2:
-            boundary_tokens[side].extend(state["special_tokens"][piece["SpecialToken"]["id"]]["tokens"])
-    return boundary_tokens if side == 1 else None
+    as_lists = output.return_tensors is None
+    data = (data or {}) | {key: index.look_up(table, as_lists=as_lists) for key, table in tables.items()}
+    if as_lists and not output.is_batched:
+        data = {key: value[0] if isinstance(value[0], list) else value for key, value in data.items()}
+    batch = ElmoBatchEncoding(
+        to_tensors(data, output.return_tensors),
+        encodings,
+        tensor_type=output.return_tensors,
+        n_sequences=1 if encodings is None else None,
+    )
+    batch.words = index.words(pad_token)
+    return batch
 
 
 def words_of_encoding(encoding: Encoding, example: Example, *, is_split_into_words: bool) -> list[str | None]:
@@ -325,14 +274,24 @@ def words_of_encoding(encoding: Encoding, example: Example, *, is_split_into_wor
     ]
 
 
+def restore_empty_words(
+    offset_mapping: Sequence[Sequence[tuple[int, int]]], words: Sequence[Sequence[str | None]]
+) -> list[list[tuple[int, int]]]:
+    """Return the offsets with `(0, 0)` for empty words, which `prepare_for_rust` replaced."""
+    return [
+        [(0, 0) if word == "" else offsets for word, offsets in zip(*row, strict=True)]
+        for row in zip(words, offset_mapping, strict=True)
+    ]
+
+
 __all__ = [
     "ElmoBatchEncoding",
-    "WordEncoder",
-    "WordEncodingOptions",
+    "OutputOptions",
     "WordIndex",
+    "make_batch",
     "number_words",
     "pad_char_ids",
-    "read_template",
+    "restore_empty_words",
     "stack",
     "to_tensors",
     "words_of_encoding",

@@ -63,6 +63,15 @@ class Spelling(ABC):
     def is_content(self, ids: np.ndarray) -> np.ndarray:
         """Return for each id whether it is one of content."""
 
+    def vocabulary_words(self, words: Sequence[str], width: int) -> Sequence[str]:
+        """Return the words as the vocabulary has them, whole by default.
+
+        Args:
+            words: `n` words.
+            width: `C`.
+        """
+        return words
+
     def words_to_char_ids(self, words: Sequence[str], width: int) -> np.ndarray:
         """Convert words to character ids.
 
@@ -209,6 +218,10 @@ class DictionarySpelling(Spelling):
         self.characters = {number: chr(point) for point, number in reversed(characters)}
         # code points in order, and their ids; the last entry catches those beyond all others
         self.points, self.point_ids = np.array([*characters, (0x110000, self.unknown)], dtype=np.int64).T
+
+    def vocabulary_words(self, words: Sequence[str], width: int) -> Sequence[str]:
+        """Return the words cut to `width - 2` characters, as ELMoForManyLangs looks them up."""
+        return [word if word in self.boundary_tokens else word[: width - 2] for word in words]
 
     def encode_content(self, words: Sequence[str], max_length: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the content ids of each word, `[n, max_length]`, and how many it has, `[n, 1]`."""

@@ -18,11 +18,11 @@ Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S
 
 import copy
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer
@@ -33,9 +33,11 @@ from transformers.utils.generic import PaddingStrategy, TensorType, to_numpy, to
 
 from .batch_encoding_elmo import (
     ElmoBatchEncoding,
-    WordEncoder,
+    OutputOptions,
     WordIndex,
+    make_batch,
     pad_char_ids,
+    restore_empty_words,
     stack,
     to_tensors,
     words_of_encoding,
@@ -50,8 +52,10 @@ from .tokenizer_backend_elmo import (
     BackendPool,
     copy_for_words,
     copy_with_model,
+    look_up_words,
     make_backend,
     make_word_model,
+    refuse_normalizer,
 )
 from .tokenizer_inputs_elmo import (
     Example,
@@ -63,26 +67,13 @@ from .tokenizer_inputs_elmo import (
     prepare_for_rust,
     read_examples,
 )
+from .word_encoder_elmo import WordEncoder
 
 
 VOCAB_FILES_NAMES = {"tokenizer_file": "tokenizer.json", "char_vocab_file": "char_vocab.json"}
 
 # the default boundary tokens and unknown token of each spelling
 SPECIAL_TOKENS = {"bytes": (BOS, EOS, UNK), "dictionary": ("<bos>", "<eos>", "<oov>")}
-
-
-class OutputOptions(NamedTuple):
-    """What one call returns.
-
-    Attributes:
-        is_batched: Whether there is an axis for sentences.
-        return_tensors: `np`, `pt`, or `None` for lists.
-        return_char_ids: Whether to return `char_ids`.
-    """
-
-    is_batched: bool
-    return_tensors: str | TensorType | None
-    return_char_ids: bool
 
 
 class ElmoTokenizer(PreTrainedTokenizerFast):
@@ -248,6 +239,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             **kwargs: Passed on, too.
         """
         backend = self.backend_tokenizer
+        refuse_normalizer(backend)
         # the trainer of WordPiece would learn parts of words
         model = WordLevel(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
         view = self._with_backend(copy_with_model(backend, model))
@@ -267,6 +259,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         **kwargs: Any,
     ) -> BatchEncoding:
         """Encode raw text by the Rust backend, and given words in NumPy, which is faster, where it can."""
+        refuse_normalizer(self.backend_tokenizer)
         examples, is_batched = read_examples(text, text_pair, is_split_into_words)
         if return_char_ids is None:
             return_char_ids = "char_ids" in self.model_input_names
@@ -300,8 +293,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return_mask = options.return_attention_mask
         if return_mask is None:
             return_mask = "attention_mask" in self.model_input_names
-        data = self._look_up(index, output, return_attention_mask=return_mask)
-        batch = self._make_batch(data, index, output)
+        tables = self._tables(index.distinct, output, return_attention_mask=return_mask)
+        batch = make_batch(index, tables, output, pad_token=self.pad_token)
         batch.make_encodings = lambda: encoder.make_encodings(view.backend_tokenizer, rows)
         return batch
 
@@ -329,15 +322,12 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             for encoding, source in zip(encodings, sources, strict=True)
         ]
         if is_split_into_words and "offset_mapping" in data:
-            data["offset_mapping"] = [
-                [(0, 0) if word == "" else span for word, span in zip(*row, strict=True)]
-                for row in zip(words, data["offset_mapping"], strict=True)
-            ]
-        index = WordIndex.of_sentences(words)
-        data.update(self._look_up(index, output, return_attention_mask=False))
+            data["offset_mapping"] = restore_empty_words(data["offset_mapping"], words)
         if kwargs.get("return_overflowing_tokens"):
             output = output._replace(is_batched=True)
-        return self._make_batch(data, index, output, encodings)
+        index = WordIndex.of_sentences(words)
+        tables = self._tables(index.distinct, output, return_attention_mask=False)
+        return make_batch(index, tables, output, pad_token=self.pad_token, data=data, encodings=encodings)
 
     def _with_backend(self, backend: Tokenizer) -> "ElmoTokenizer":
         """Return a tokenizer with the settings of this one and another backend."""
@@ -345,45 +335,19 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         view._tokenizer = backend
         return view
 
-    def _make_batch(
-        self, data: dict[str, Any], index: WordIndex, output: OutputOptions, encodings: Any = None
-    ) -> ElmoBatchEncoding:
-        """Put the values of all sentences together, with their words."""
-        if output.return_tensors is None and not output.is_batched:
-            data = {key: value[0] if isinstance(value[0], list) else value for key, value in data.items()}
-        batch = ElmoBatchEncoding(
-            to_tensors(data, output.return_tensors),
-            encodings,
-            tensor_type=output.return_tensors,
-            n_sequences=1 if encodings is None else None,
-        )
-        batch.words = index.words(self.pad_token)
-        return batch
-
-    def _look_up(self, index: WordIndex, output: OutputOptions, *, return_attention_mask: bool) -> dict[str, Any]:
-        """Return ids `[B, T]`, mask `[B, T]` and characters `[B, T, C]`, computed once for each distinct word."""
-        words = index.distinct
-        tables = {"input_ids": np.array([self.pad_token_id or 0, *self._word_ids(words)], dtype=np.int64)}
+    def _tables(
+        self, words: Sequence[str], output: OutputOptions, *, return_attention_mask: bool
+    ) -> dict[str, np.ndarray]:
+        """Return ids `[n + 1]`, mask `[n + 1]` and characters `[n + 1, C]` of `n` words; row 0 is that of padding."""
+        known = self._spelling.vocabulary_words(words, self.max_characters_per_token)
+        ids = look_up_words(self.backend_tokenizer, known, self.unk_token_id)
+        tables = {"input_ids": np.array([self.pad_token_id or 0, *ids], dtype=np.int64)}
         if return_attention_mask:
             tables["attention_mask"] = np.arange(len(words) + 1).clip(max=1)
         if output.return_char_ids:
             char_ids = self._spelling.words_to_char_ids(words, self.max_characters_per_token)
             tables["char_ids"] = np.concatenate([np.zeros_like(char_ids, shape=(1, char_ids.shape[1])), char_ids])
-        return {key: index.look_up(table, as_lists=output.return_tensors is None) for key, table in tables.items()}
-
-    def _word_ids(self, words: Iterable[str]) -> Iterator[int]:
-        unknown, find = self.unk_token_id, self.backend_tokenizer.token_to_id
-        if self.char_numbers is not None:
-            length, boundary_tokens = self.max_characters_per_token - 2, self._spelling.boundary_tokens
-            words = (word if word in boundary_tokens else word[:length] for word in words)
-        for word in words:
-            try:
-                # a word that is spelled like padding is an unknown word
-                found = None if word == PAD else find(word)
-            except UnicodeEncodeError:
-                # no vocabulary has a lone surrogate
-                found = None
-            yield unknown if found is None else found
+        return tables
 
     def tokenize(
         self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any

@@ -14,7 +14,7 @@
 """The Rust backend of ElmoTokenizer: the vocabulary and the template, as they are written to tokenizer.json."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tokenizers import AddedToken, Tokenizer
@@ -90,6 +90,29 @@ def make_word_model(vocab: Mapping[str, int], unk_token: str = UNK) -> WordPiece
     )
 
 
+def look_up_words(backend: Tokenizer, words: Iterable[str], unk_token_id: int) -> Iterator[int]:
+    """Yield the id of each word, `unk_token_id` for words outside the vocabulary."""
+    find = backend.token_to_id
+    for word in words:
+        try:
+            # a word that is spelled like padding is an unknown word
+            found = None if word == PAD else find(word)
+        except UnicodeEncodeError:
+            # no vocabulary has a lone surrogate
+            found = None
+        yield unk_token_id if found is None else found
+
+
+def refuse_normalizer(backend: Tokenizer) -> None:
+    """Raise a ValueError if a backend has a normalizer, because words are looked up and spelled as written."""
+    if backend.normalizer is not None:
+        name = type(backend.normalizer).__name__
+        raise ValueError(
+            f"The backend has a normalizer, {name}, which ELMo's words and characters would not follow: normalize "
+            "the text yourself, and set `tokenizer.backend_tokenizer.normalizer = None`."
+        )
+
+
 def copy_with_model(backend: Tokenizer, model: WordLevel | WordPiece) -> Tokenizer:
     """Copy a backend with another model that has the same ids."""
     copied = Tokenizer(model)
@@ -159,6 +182,8 @@ __all__ = [
     "BackendPool",
     "copy_for_words",
     "copy_with_model",
+    "look_up_words",
     "make_backend",
     "make_word_model",
+    "refuse_normalizer",
 ]

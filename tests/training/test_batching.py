@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.model.characters_elmo import ByteSpelling
 from elmo_hf.training import batching
 from elmo_hf.training.batching import BucketedSentences, SentenceCollator, StreamBatches, words_of
 from support.tiny_models import tiny_model
@@ -219,11 +219,12 @@ def test_words_are_spelled_again_when_too_many_were_kept(monkeypatch: pytest.Mon
 def test_each_word_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = ElmoTokenizer(VOCABULARY)
     spelled: list[str] = []
-    spell = tokenizer._spelling.words_to_char_ids
-    recorder = SimpleNamespace(
-        words_to_char_ids=lambda words, width: (spelled.extend(words), spell(words, width))[1], boundary_tokens={}
+    spell = ByteSpelling.words_to_char_ids
+    monkeypatch.setattr(
+        ByteSpelling,
+        "words_to_char_ids",
+        lambda self, words, width: (spelled.extend(words), spell(self, words, width))[1],
     )
-    monkeypatch.setattr(tokenizer, "_spelling", recorder)
     collate = SentenceCollator(tokenizer)
 
     for text in ("a b a", "b c", "a c"):
