@@ -38,7 +38,7 @@ def find_kernels() -> Any:
     try:
         import elmo_hf.kernels as kernels
     except ImportError:
-        logger.info("elmo_hf is not installed: torch computes the recurrences")
+        logger.info("No elmo_hf with kernels is installed: torch computes the recurrences")
         return None
     if (found := getattr(kernels, "INTERFACE", None)) != INTERFACE:
         logger.info(

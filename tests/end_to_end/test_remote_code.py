@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import elmo_hf
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 
 
@@ -214,3 +217,135 @@ print(model(**batch, labels=batch["input_ids"]).loss.item(), fill("the <MASK>")[
         answers.append(done.stdout)
 
     assert answers[0] == answers[1]
+
+
+# loads a checkpoint's own code, and shows by which backends it can compute, what ran, and what it logged
+BACKENDS_PROGRAM = """
+import logging, sys
+source, output = sys.argv[1:]
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="log: %(message)s")
+import numpy as np, torch
+from transformers import AutoModel
+torch.set_num_threads(1)
+model = AutoModel.from_pretrained(source, trust_remote_code=True).eval()
+assert type(model).__module__.startswith("transformers_modules."), type(model)
+recurrence = sys.modules[type(model).__module__.rpartition(".")[0] + ".recurrence_elmo"]
+for backend in recurrence.backends():
+    print("backend:", backend.name)
+char_ids = torch.ones(1, 3, model.config.max_characters_per_token, dtype=torch.long)
+char_ids[:, :, 0] = torch.tensor([5, 6, 7])
+with torch.no_grad():
+    vectors = model(char_ids=char_ids).last_hidden_state
+model(char_ids=char_ids).last_hidden_state.sum().backward()
+np.savez(output, vectors=vectors, gradient=model.layers[0].recurrent_weight.grad)
+"""
+
+
+def run_with(
+    package: str, checkpoint: Path, folder: Path, source: Path | None = None
+) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Run `BACKENDS_PROGRAM` beside a package; return the lines that it printed, and its numbers.
+
+    Args:
+        package: `installed`, the package as it is; `none`; or `other`, one whose kernels have another interface.
+        checkpoint: The folder of the checkpoint.
+        folder: An empty folder.
+        source: The folder that holds the installed package.
+    """
+    stub = folder / "stub" / "elmo_hf"
+    if package != "installed":
+        stub.mkdir(parents=True)
+        (stub / "__init__.py").write_text("raise ImportError('not installed')" if package == "none" else "")
+    if package == "other":
+        (stub / "kernels.py").write_text("INTERFACE = 999\n")
+    paths = [str(stub.parent) if package != "installed" else "", os.environ.get("PYTHONPATH", ""), str(source or "")]
+    environment = {
+        **os.environ,
+        "HF_HOME": str(folder / "cache"),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
+    del environment["ELMO_HF_RECURRENCE"]
+    command = [sys.executable, "-c", BACKENDS_PROGRAM, str(checkpoint), str(folder / "numbers.npz")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    with np.load(folder / "numbers.npz") as file:
+        return done.stdout.splitlines(), dict(file)
+
+
+@pytest.fixture(scope="module")
+def bilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bilm")
+    torch.manual_seed(0)
+    config = ElmoConfig(hidden_size=16, intermediate_size=12, char_filters=[[1, 4], [2, 4]])
+    ElmoModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def by_torch(bilm: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str, np.ndarray]]:
+    return run_with("none", bilm, tmp_path_factory.mktemp("none"))
+
+
+PACKAGE_FOLDER = Path(elmo_hf.__file__).resolve().parents[1]
+
+
+def test_remote_code_without_the_package_computes_by_torch(bilm: Path, by_torch: tuple) -> None:
+    lines, numbers = by_torch
+    model = ElmoModel.from_pretrained(bilm)
+    char_ids = torch.ones(1, 3, model.config.max_characters_per_token, dtype=torch.long)
+    char_ids[:, :, 0] = torch.tensor([5, 6, 7])
+
+    assert [line for line in lines if line.startswith("backend")] == ["backend: packed"]
+    assert lines.count("log: No elmo_hf with kernels is installed: torch computes the recurrences") == 1
+    with torch.no_grad():
+        # `computed_by_torch` holds here
+        np.testing.assert_array_equal(numbers["vectors"], model(char_ids=char_ids).last_hidden_state)
+
+
+def test_remote_code_uses_the_kernels_of_the_package(bilm: Path, by_torch: tuple, tmp_path: Path) -> None:
+    lines, numbers = run_with("installed", bilm, tmp_path, PACKAGE_FOLDER)
+
+    assert [line for line in lines if line.startswith("backend")] == [
+        "backend: native",
+        "backend: triton",
+        "backend: packed",
+    ]
+    assert "log: elmo_hf runs its compiled recurrence on the CPU in float32" in lines
+    for name, value in by_torch[1].items():
+        np.testing.assert_allclose(numbers[name], value, atol=1e-5)
+
+
+def test_remote_code_beside_kernels_of_another_interface_computes_by_torch(
+    bilm: Path, by_torch: tuple, tmp_path: Path
+) -> None:
+    lines, numbers = run_with("other", bilm, tmp_path)
+
+    assert [line for line in lines if line.startswith("backend")] == ["backend: packed"]
+    message = "log: The installed elmo_hf has kernels of interface 999, and this model's code needs 1"
+    assert sum(line.startswith(message) for line in lines) == 1
+    for name, value in by_torch[1].items():
+        np.testing.assert_array_equal(numbers[name], value)
+
+
+@pytest.mark.parametrize("package", ["none", "installed"])
+def test_a_checkpoint_with_a_module_that_is_gone_still_loads(package: str, bilm: Path, tmp_path: Path) -> None:
+    old = Path(shutil.copytree(bilm, tmp_path / "old"))
+    # as checkpoints of earlier versions have it
+    (old / "native_elmo.py").write_text("def load() -> None: ...\n")
+    modeling = old / "modeling_elmo.py"
+    modeling.write_text(
+        modeling.read_text().replace("import torch\n", "import torch\nfrom .native_elmo import load\n", 1)
+    )
+    (tmp_path / "run").mkdir()
+
+    _, numbers = run_with(package, old, tmp_path / "run", PACKAGE_FOLDER)
+
+    assert np.isfinite(numbers["vectors"]).all()
+
+
+def test_a_checkpoint_carries_no_kernels(bilm: Path) -> None:
+    code = {path.name: path.read_text(encoding="utf-8") for path in bilm.glob("*.py")}
+
+    assert {path.name for path in bilm.iterdir()} == {*code, "config.json", "model.safetensors"}
+    assert not [name for name, text in code.items() if re.search(r"ctypes|subprocess|import triton|cuda\.graph", text)]

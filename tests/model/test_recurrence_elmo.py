@@ -181,7 +181,7 @@ def test_without_compiled_code_torch_computes_and_the_reason_is_logged_once(
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda patch: patch.setitem(sys.modules, "elmo_hf.kernels", None), "elmo_hf is not installed"),
+        (lambda patch: patch.setitem(sys.modules, "elmo_hf.kernels", None), "No elmo_hf with kernels is installed"),
         (lambda patch: patch.setattr("elmo_hf.kernels.INTERFACE", 999), "kernels of interface 999, .* needs 1"),
         (lambda patch: patch.delattr("elmo_hf.kernels.INTERFACE"), "kernels of interface None, .* needs 1"),
     ],
