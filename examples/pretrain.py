@@ -351,7 +351,7 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
     from transformers.integrations import is_tensorboard_available
 
     from elmo_hf.data.corpus import read_sentences
-    from elmo_hf.training.pretraining import LanguageModelTrainer, ReadableLog
+    from elmo_hf.training.pretraining import LanguageModelTrainer, ReadableLog, StreamTrainer
 
     model, tokenizer = make_model(options)
     train, predictions = make_training_data(options, tokenizer)
@@ -390,16 +390,17 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
         dataloader_pin_memory=torch.cuda.is_available(),
         seed=options.seed,
     )
-    trainer = LanguageModelTrainer(
-        model,
-        arguments,
-        tokenizer=tokenizer,
-        train=train,
-        heldout=heldout,
-        words_per_batch=options.words_per_batch,
-        max_words=options.max_words,
-        predictions=predictions,
-    )
+    given: dict[str, Any] = {
+        "tokenizer": tokenizer,
+        "train": train,
+        "heldout": heldout,
+        "words_per_batch": options.words_per_batch,
+        "max_words": options.max_words,
+    }
+    if options.batching == "streams":
+        trainer: LanguageModelTrainer = StreamTrainer(model, arguments, predictions=predictions, **given)
+    else:
+        trainer = LanguageModelTrainer(model, arguments, **given)
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(ReadableLog())
     return trainer

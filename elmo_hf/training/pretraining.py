@@ -1,11 +1,11 @@
-"""Train the language model with Transformers' Trainer: on whole sentences, or on the original's continuous streams."""
+"""Train the language model with Transformers' Trainer, on whole sentences or on continuous streams as bilm-tf does."""
 
 import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -31,12 +31,12 @@ from .batching import NOTHING, Batch, BucketedSentences, Example, SentenceCollat
 from .checkpoints import check_shapes, find_damage, last_checkpoint
 
 
-# in the checkpoints of a training on streams: where each stream stands
+# the recurrent state of all streams, in each checkpoint of a training on streams
 STATE_FILE = "recurrent_state.safetensors"
 
 logger = logging.getLogger(__name__)
 
-# what a line of the log shows, under which name and how
+# what a line of the log shows: the name of a value, and its format
 SHOWN = {
     "loss": ("loss", ".4f"),
     "train_loss": ("mean loss", ".4f"),
@@ -51,26 +51,24 @@ SHOWN = {
 
 
 class LanguageModelTrainer(Trainer):
-    """A Trainer for `ElmoForPreTraining`.
+    """A Trainer for `ElmoForPreTraining` that reads whole sentences, in batches of similar length.
 
-    It batches sentences of like length, or carries the recurrent state from window to window of continuous streams
-    with the gradient cut between them, as bilm-tf does. It evaluates with the softmax over all words, each prediction
-    weighing the same, and a loss that is no number stops it.
+    It evaluates with the softmax over the whole vocabulary, where each prediction has the same weight, and stops when
+    the loss is NaN or infinite. `StreamTrainer` trains on continuous streams instead.
 
     Args:
         model: The language model.
         args: As for any Trainer; the batch sizes are not used.
         tokenizer: The tokenizer of the model.
-        train: Sentences, as lists of words or rows of a data set with `words` or `text`; or `StreamBatches`.
-        heldout: Sentences to evaluate on; or several sets of them by name, each with metrics of its own.
-        words_per_batch: Words of a batch of sentences at most, padding and boundaries included.
-        max_words: A longer sentence is cut in pieces.
-        predictions: Of each direction in an epoch of streams, which are the words and a boundary of each sentence, if
-            they have been counted: to say which epoch it is.
+        train: Sentences, as lists of words or rows of a data set with `words` or `text`.
+        heldout: Sentences to evaluate on, or several named sets of them, each with its own metrics.
+        words_per_batch: The largest number of words in a batch of sentences, padding and boundary tokens included.
+        max_words: The length at which a sentence is cut into pieces.
         **kwargs: As for any Trainer.
 
     Raises:
-        ElmoError: If several processes are to read continuous streams, or were started but do not train together.
+        ElmoError: If there is nothing to evaluate on, if `train` is `StreamBatches`, or if the processes of a launcher
+            do not train together.
     """
 
     def __init__(
@@ -83,66 +81,64 @@ class LanguageModelTrainer(Trainer):
         heldout: Iterable[Example] | Mapping[str, Iterable[Example]] = (),
         words_per_batch: int = 2048,
         max_words: int = 400,
-        predictions: int | None = None,
         **kwargs: Any,
     ) -> None:
-        self.on_streams = isinstance(train, StreamBatches)
-        # what a launcher such as torchrun tells its processes; Trainer passes over it where there is no accelerator
+        # A launcher such as torchrun sets this; Trainer ignores it where there is no accelerator.
         started = int(os.environ.get("WORLD_SIZE", 1))
         if started != args.world_size:
             raise ElmoError(
                 f"WORLD_SIZE is {started}, but TrainingArguments make it {args.world_size}, so each process would "
                 "train a model of its own: give use_cpu=True where there is no accelerator."
             )
-        if self.on_streams and args.world_size > 1:
-            raise ElmoError("Several processes cannot read continuous streams: train on sentences, or in one process.")
         self.words_per_batch = words_per_batch
-        self.predictions = predictions
         self.collator = SentenceCollator(tokenizer, max_words)
-        self.recurrent_state: tuple[LayerState, ...] | None = None
-        # batches differ in sentences: there is no number that a last one could be filled up to
+        # batches hold different numbers of sentences, so there is no number to fill the last one up to
         accelerator_config: Any = args.accelerator_config
         accelerator_config.even_batches = False
         if args.ddp_find_unused_parameters is None:
-            # every batch uses all that is trained
+            # every batch uses all trained parameters
             args.ddp_find_unused_parameters = False
-        # lists serve where the signature says data set
-        sentences: Any = train if self.on_streams else _sentences("train", train)
-        sets = heldout if isinstance(heldout, Mapping) else {"": heldout}
-        evaluated: Any = {name: _sentences("heldout", part) for name, part in sets.items()}
-        if args.eval_strategy != "no" and not (evaluated and all(evaluated.values())):
-            raise ElmoError("`heldout` has no words to evaluate on: check the text, or set eval_strategy to 'no'.")
-        if not isinstance(heldout, Mapping):
-            evaluated = evaluated[""]
         super().__init__(
             model=model,
             args=args,
-            train_dataset=sentences,
-            eval_dataset=evaluated or None,
+            train_dataset=self.read_training_data(train),
+            eval_dataset=_read_heldout(heldout, required=args.eval_strategy != "no"),
             processing_class=tokenizer,
             **kwargs,
         )
         self.language_model = model
-        self.tell_epoch = _TellEpoch()
-        self.add_callback(self.tell_epoch)
+        self.epochs = self.make_epoch_counter()
+        self.add_callback(self.epochs)
+
+    def read_training_data(self, train: Any) -> Any:
+        """Return the sentences to train on, as lists of words.
+
+        Raises:
+            ElmoError: If `train` is `StreamBatches`.
+        """
+        if isinstance(train, StreamBatches):
+            raise ElmoError("`train` is StreamBatches: train on streams with StreamTrainer, or give sentences.")
+        return _sentences("train", train)
+
+    def make_epoch_counter(self) -> "EpochCounter":
+        """Return the callback that counts epochs."""
+        return SentenceEpochs()
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batch the sentences by length; streams are batches already."""
-        if self.on_streams:
-            streams: Any = self.train_dataset
-            self.tell_epoch.passes = _Passes(streams, self.predictions)
-            return self.accelerator.prepare(DataLoader(self.tell_epoch.passes, batch_size=None))
-        loader, self.tell_epoch.sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
+        """Batch the sentences by length."""
+        loader, sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
+        if isinstance(self.epochs, SentenceEpochs):
+            self.epochs.sampler = sampler
         return loader
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
-        """Batch sentences to evaluate on by length.
+        """Batch held-out sentences by length.
 
         Args:
-            eval_dataset: Sentences, or the name of a set of `heldout`; by default `heldout`.
+            eval_dataset: Sentences, or the name of a set in `heldout`; by default `heldout`.
 
         Raises:
-            ElmoError: If there are none.
+            ElmoError: If there are no sentences.
         """
         wanted: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(wanted, str) and isinstance(self.eval_dataset, Mapping):
@@ -168,26 +164,11 @@ class LanguageModelTrainer(Trainer):
         )
         return self.accelerator.prepare(loader), sampler
 
-    def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> Any:
-        """Compute the loss; a window of streams starts from the state in which the one before it ended."""
-        if self.on_streams and model.training:
-            inputs = {**inputs, "state": self.recurrent_state, "use_cache": True}
-        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
-        if self.on_streams and model.training:
-            self.recurrent_state = tuple((hidden.detach(), cell.detach()) for hidden, cell in outputs["state"])
-        return (loss, outputs) if return_outputs else loss
-
     def train(self, resume_from_checkpoint: str | Path | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Train from the start, or go on from a checkpoint.
+        """Train from the start, or resume from a checkpoint.
 
         Args:
-            resume_from_checkpoint: Its folder; or True for the last one in `output_dir` that is whole.
+            resume_from_checkpoint: The folder of a checkpoint, or True for the last complete one in `output_dir`.
             *args: As for any Trainer.
             **kwargs: As for any Trainer.
 
@@ -195,17 +176,24 @@ class LanguageModelTrainer(Trainer):
             As any Trainer.
 
         Raises:
-            ElmoError: If there is no checkpoint that is whole; if it is of another model or of other streams; if one
-                cannot be written; or if the loss is no number.
+            ElmoError: If there is no complete checkpoint; if it belongs to another model or other streams; if one
+                cannot be written; or if the loss is NaN or infinite.
         """
-        self.recurrent_state = None
         checkpoint = None
         if resume_from_checkpoint:
             given = None if resume_from_checkpoint is True else Path(resume_from_checkpoint)
-            checkpoint = str(self._check_checkpoint(given))
+            checkpoint = str(self.check_checkpoint(given))
         return super().train(checkpoint, *args, **kwargs)
 
-    def _check_checkpoint(self, checkpoint: Path | None) -> Path:
+    def check_checkpoint(self, checkpoint: Path | None) -> Path:
+        """Return a checkpoint that can be resumed.
+
+        Args:
+            checkpoint: Its folder; by default the last complete one in `output_dir`.
+
+        Raises:
+            ElmoError: If it is damaged, or belongs to another model; or if there is none.
+        """
         if checkpoint is None:
             checkpoint = last_checkpoint(str(self.args.output_dir))
         if checkpoint is None:
@@ -213,39 +201,28 @@ class LanguageModelTrainer(Trainer):
         damage = find_damage(checkpoint)
         if damage is not None:
             raise ElmoError(f"{checkpoint} cannot be resumed, its {damage}: name another checkpoint.")
-        weights, streams = checkpoint / SAFE_WEIGHTS_NAME, checkpoint / STATE_FILE
+        weights = checkpoint / SAFE_WEIGHTS_NAME
         if weights.is_file():
             shapes = {name: part.shape for name, part in self.language_model.state_dict().items()}
             check_shapes(weights, shapes, "give the same model and vocabulary")
-        if isinstance(self.train_dataset, StreamBatches):
-            if not streams.is_file():
-                raise ElmoError(f"{checkpoint} has no {STATE_FILE}: it is of sentences, or not whole; name another.")
-            config, rows = self.language_model.config, self.train_dataset.batch_size
-            widths = {"hidden": config.hidden_size // 2, "cell": config.intermediate_size}
-            shapes = {
-                f"{layer}.{name}": (rows, 2, width)
-                for layer in range(config.num_hidden_layers)
-                for name, width in widths.items()
-            }
-            check_shapes(streams, shapes, "give as many streams")
         return checkpoint
 
     def total_steps(self) -> int:
-        """Count the steps of the training, those before it was resumed included."""
+        """Return the number of steps of the whole training, including those before it was resumed."""
         if self.args.max_steps > 0:
             return self.args.max_steps
         _, sampler = self._sentence_loader(self.train_dataset, self.args.world_size)
         return math.ceil(self.args.num_train_epochs * _steps_of_epoch(sampler, self.args))
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """Take no step where a training is resumed that has taken all: Trainer would take one more."""
+        """Skip the epoch if the resumed training has taken all steps: Trainer would take one more."""
         if self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
         else:
             super()._run_epoch(*args, **kwargs)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Take one step, and stop where the loss is no number."""
+        """Take one step, and stop if the loss is NaN or infinite."""
         loss = super().training_step(*args, **kwargs)
         if not torch.isfinite(loss):
             raise ElmoError(
@@ -260,12 +237,12 @@ class LanguageModelTrainer(Trainer):
         ignore_keys: list[str] | None = None,  # noqa: ARG002 - Trainer passes it
         metric_key_prefix: str = "eval",
     ) -> dict[str, float]:
-        """Measure the losses and perplexities, each sentence by itself, with the softmax over all words.
+        """Measure losses and perplexities, sentence by sentence, with the softmax over the whole vocabulary.
 
         Args:
-            eval_dataset: Sentences, or sets of them by name; by default those given as `heldout`.
+            eval_dataset: Sentences, or named sets of them; by default `heldout`.
             ignore_keys: Not used.
-            metric_key_prefix: What the names begin with; the name of a set comes after it.
+            metric_key_prefix: The beginning of the metrics' names; the name of a set follows it.
 
         Returns:
             `loss`, the mean of `forward_loss` and `backward_loss` in nats per prediction, and `perplexity`,
@@ -281,7 +258,7 @@ class LanguageModelTrainer(Trainer):
                 metrics.update(self.evaluate(sentences, metric_key_prefix=f"{metric_key_prefix}_{name}"))
             return metrics
         model = self.language_model.eval()
-        # the sums of both directions, and how many predictions each made
+        # the summed losses of both directions, and the number of predictions of each
         sums = torch.zeros(3, dtype=torch.float64)
         for batch in self.get_eval_dataloader(eval_dataset):
             with torch.no_grad(), self.autocast_smart_context_manager():
@@ -290,7 +267,7 @@ class LanguageModelTrainer(Trainer):
                 sums[place] += losses.double().sum().cpu()
             sums[2] += int((batch["labels"][:, 0] != NOTHING).sum())
         sums = self.accelerator.reduce(sums.to(self.args.device)).cpu()
-        # of both directions, and of either
+        # both directions together, then each
         losses = torch.stack([sums[:2].mean(), sums[0], sums[1]]) / sums[2]
         metrics = {}
         # torch's exponential is infinite where Python's is an error
@@ -304,21 +281,21 @@ class LanguageModelTrainer(Trainer):
         return metrics
 
     def predict(self, *_: Any, **__: Any) -> PredictionOutput:
-        """Refuse: the scores of all words at each place are too many to be kept.
+        """Refuse to predict, because the scores of the whole vocabulary at each position need too much memory.
 
         Raises:
             ElmoError: Always.
         """
         raise ElmoError(
-            "The scores of all words are too many to be kept: measure sentences by `evaluate`, or each of them by "
-            "`elmo_hf.perplexity.score`."
+            "The scores of all words need too much memory: measure sentences with `evaluate`, or each of them with "
+            "`elmo_hf.training.perplexity.score`."
         )
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         folder = Path(str(self.args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         try:
             super()._save_checkpoint(*args, **kwargs)
-        # the three ways in which a full disk is told
+        # a full disk is any of these
         except (OSError, RuntimeError, SafetensorError) as error:
             reason = " ".join(str(error).split())
             raise ElmoError(
@@ -326,8 +303,116 @@ class LanguageModelTrainer(Trainer):
             ) from error
 
     def _save_rng_state(self, output_dir: str) -> None:
-        """Save the random numbers of each process and the streams' state, before what tells that all is there."""
+        """Save the random state of each process, before the file that marks the checkpoint as complete."""
         super()._save_rng_state(output_dir)
+        self.save_stream_state(output_dir)
+        self.accelerator.wait_for_everyone()
+
+    def save_stream_state(self, output_dir: str) -> None:
+        """Save nothing: sentences have no state that lasts from batch to batch."""
+
+
+class StreamTrainer(LanguageModelTrainer):
+    """A Trainer for `ElmoForPreTraining` that reads continuous streams, as bilm-tf trains.
+
+    Each window of a stream starts from the state in which the previous one ended, and passes no gradient back to it.
+
+    Args:
+        model: The language model.
+        args: As for any Trainer; the batch sizes are not used.
+        train: The streams.
+        predictions: The number of predictions of each direction in an epoch, which are the words and one boundary
+            token per sentence. With it, the log names the epoch exactly; without it, it counts completed passes.
+        **kwargs: As for `LanguageModelTrainer`.
+
+    Raises:
+        ElmoError: If `train` is anything else, if several processes would read the streams, or as
+            `LanguageModelTrainer`.
+    """
+
+    def __init__(
+        self,
+        model: ElmoForPreTraining,
+        args: TrainingArguments,
+        *,
+        train: StreamBatches,
+        predictions: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if args.world_size > 1:
+            raise ElmoError("Several processes cannot read continuous streams: train on sentences, or in one process.")
+        self.predictions = predictions
+        self.recurrent_state: tuple[LayerState, ...] | None = None
+        super().__init__(model, args, train=train, **kwargs)
+
+    def read_training_data(self, train: Any) -> Any:
+        """Return the streams.
+
+        Raises:
+            ElmoError: If `train` is anything else.
+        """
+        if not isinstance(train, StreamBatches):
+            raise ElmoError("`train` must be StreamBatches: train on sentences with LanguageModelTrainer.")
+        return train
+
+    def make_epoch_counter(self) -> "EpochCounter":
+        """Return the callback that counts epochs."""
+        return StreamEpochs()
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return the windows of the streams, which are batches already."""
+        streams: Any = self.train_dataset
+        passes = EndlessStreams(streams, self.predictions)
+        if isinstance(self.epochs, StreamEpochs):
+            self.epochs.passes = passes
+        return self.accelerator.prepare(DataLoader(passes, batch_size=None))
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """Compute the loss of a window, starting from the state in which the previous one ended."""
+        if not model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        inputs = {**inputs, "state": self.recurrent_state, "use_cache": True}
+        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+        self.recurrent_state = tuple((hidden.detach(), cell.detach()) for hidden, cell in outputs["state"])
+        return (loss, outputs) if return_outputs else loss
+
+    def train(self, *args: Any, **kwargs: Any) -> TrainOutput:
+        """Train from the start, or resume from a checkpoint; see `LanguageModelTrainer.train`."""
+        self.recurrent_state = None
+        return super().train(*args, **kwargs)
+
+    def check_checkpoint(self, checkpoint: Path | None) -> Path:
+        """Return a checkpoint that can be resumed.
+
+        Args:
+            checkpoint: Its folder; by default the last complete one in `output_dir`.
+
+        Raises:
+            ElmoError: As `LanguageModelTrainer.check_checkpoint`; or if it was trained on sentences, or on another
+                number of streams.
+        """
+        checkpoint = super().check_checkpoint(checkpoint)
+        streams = checkpoint / STATE_FILE
+        if not streams.is_file():
+            raise ElmoError(f"{checkpoint} has no {STATE_FILE}: it is of sentences, or not whole; name another.")
+        config, data = self.language_model.config, cast(StreamBatches, self.train_dataset)
+        widths = {"hidden": config.hidden_size // 2, "cell": config.intermediate_size}
+        shapes = {
+            f"{layer}.{name}": (data.batch_size, 2, width)
+            for layer in range(config.num_hidden_layers)
+            for name, width in widths.items()
+        }
+        check_shapes(streams, shapes, "give as many streams")
+        return checkpoint
+
+    def save_stream_state(self, output_dir: str) -> None:
+        """Save the recurrent state of all streams."""
         if self.recurrent_state is not None:
             parts = {
                 f"{layer}.{name}": part.contiguous()
@@ -335,26 +420,32 @@ class LanguageModelTrainer(Trainer):
                 for name, part in zip(("hidden", "cell"), pair, strict=True)
             }
             save_file(parts, Path(output_dir, STATE_FILE))
-        self.accelerator.wait_for_everyone()
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        """Restore the random numbers where Trainer does, right before it goes on, and with them the streams' state."""
+        """Restore the random state where Trainer does, right before it continues, and the streams' state with it."""
         super()._load_rng_state(checkpoint)
-        if checkpoint is not None and self.on_streams:
+        if checkpoint is not None:
             parts = load_file(Path(checkpoint, STATE_FILE), device=str(self.args.device))
             self.recurrent_state = tuple(
                 (parts[f"{layer}.hidden"], parts[f"{layer}.cell"]) for layer in range(len(parts) // 2)
             )
 
 
-class _Passes(IterableDataset[Batch]):
-    """Streams that begin again at their end: one epoch for Trainer, so that a training is resumed in any pass."""
+class EndlessStreams(IterableDataset[Batch]):
+    """Streams that start again at their end. To Trainer they are one epoch, so a training resumes in any pass.
+
+    Args:
+        streams: The streams.
+        predictions: The number of predictions of each direction in a pass, if it is known.
+
+    Attributes:
+        windows: The number of windows of a pass without the padding at its end; `None` if it is not known.
+        number: The number of completed passes.
+    """
 
     def __init__(self, streams: StreamBatches, predictions: int | None) -> None:
         self.streams = streams
-        # without the padding at the end
         self.windows = None if predictions is None else predictions / (streams.batch_size * streams.unroll_steps)
-        # that are over
         self.number = 0
 
     def __iter__(self) -> Iterator[Batch]:
@@ -369,28 +460,15 @@ class _Passes(IterableDataset[Batch]):
             self.number += 1
 
 
-class _TellEpoch(TrainerCallback):
-    """Tell the sampler which epoch begins, as Trainer does not reach it where Accelerate wraps it more than once.
-
-    Of streams, tell Trainer what the epoch is.
-    """
-
-    # of the loader that was made last
-    sampler: BucketedSentences | None = None
-    passes: _Passes | None = None
+class EpochCounter(TrainerCallback):
+    """Counts epochs by steps, and warns if a resumed training would continue with other batches."""
 
     def epoch_at(self, step: int, args: TrainingArguments) -> float | None:
-        """Tell the epoch after so many steps as Trainer counts it; None if nobody has counted the words."""
-        if self.sampler is not None:
-            batches = math.ceil(len(self.sampler) / args.world_size)
-            epochs, steps = divmod(step, _steps_of_epoch(self.sampler, args))
-            return epochs + min(1, steps * args.gradient_accumulation_steps / batches)
-        if self.passes is not None and self.passes.windows:
-            return step * args.gradient_accumulation_steps / self.passes.windows
-        return None
+        """Return the epoch after a number of steps, as Trainer counts it; `None` if it is not known."""
+        raise NotImplementedError
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
-        """Warn where a checkpoint was made with other batches, which the training cannot go on with."""
+        """Warn if the checkpoint was made with other batches."""
         epoch = self.epoch_at(state.global_step, args)
         if not (state.global_step and state.epoch and epoch and state.is_world_process_zero):
             return
@@ -403,27 +481,74 @@ class _TellEpoch(TrainerCallback):
                 epoch,
             )
 
+
+class SentenceEpochs(EpochCounter):
+    """Tells the sampler which epoch begins: Trainer does not reach a sampler that Accelerate wraps more than once.
+
+    Attributes:
+        sampler: The sampler of the training data; `None` before the training.
+    """
+
+    sampler: BucketedSentences | None = None
+
+    def epoch_at(self, step: int, args: TrainingArguments) -> float | None:
+        """Return the epoch after a number of steps, as Trainer counts it; `None` before the training."""
+        if self.sampler is None:
+            return None
+        batches = math.ceil(len(self.sampler) / args.world_size)
+        epochs, steps = divmod(step, _steps_of_epoch(self.sampler, args))
+        return epochs + min(1, steps * args.gradient_accumulation_steps / batches)
+
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
-        """Count epochs by steps, which are whole numbers, also after a training is resumed."""
+        """Set the sampler's epoch by the number of steps, which is exact in a resumed training too."""
         if self.sampler is not None:
             self.sampler.set_epoch(state.global_step // _steps_of_epoch(self.sampler, args))
 
+
+class StreamEpochs(EpochCounter):
+    """Tells Trainer the epoch of streams.
+
+    Attributes:
+        passes: The streams; `None` before the training.
+    """
+
+    passes: EndlessStreams | None = None
+
+    def epoch_at(self, step: int, args: TrainingArguments) -> float | None:
+        """Return the epoch after a number of steps; `None` if nobody has counted the predictions of an epoch."""
+        if self.passes is None or not self.passes.windows:
+            return None
+        return step * args.gradient_accumulation_steps / self.passes.windows
+
     def on_step_end(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
-        """Count the words of streams, or, where nobody has counted those of an epoch, the epochs that are over."""
+        """Set the epoch, or the number of completed passes if the epoch is not known."""
         if self.passes is not None:
             epoch = self.epoch_at(state.global_step, args)
             state.epoch = float(self.passes.number) if epoch is None else epoch
 
 
+def _read_heldout(heldout: Iterable[Example] | Mapping[str, Iterable[Example]], *, required: bool) -> Any:
+    """Return held-out sentences as lists of words, in named sets if they are given so; `None` if there are none.
+
+    Raises:
+        ElmoError: If they are required and a set is empty.
+    """
+    sets = heldout if isinstance(heldout, Mapping) else {"": heldout}
+    read = {name: _sentences("heldout", part) for name, part in sets.items()}
+    if required and not (read and all(read.values())):
+        raise ElmoError("`heldout` has no words to evaluate on: check the text, or set eval_strategy to 'no'.")
+    return (read if isinstance(heldout, Mapping) else read[""]) or None
+
+
 def _sentences(name: str, examples: Iterable[Example]) -> list[list[str]]:
-    """Find the words of sentences, and leave out those of none.
+    """Return the words of each sentence, without empty sentences.
 
     Args:
-        name: Of the argument, for errors.
+        name: The name of the argument, for errors.
         examples: The sentences.
 
     Raises:
-        ElmoError: If it is one text, or several sets.
+        ElmoError: If `examples` is a single text, or several sets.
     """
     if isinstance(examples, (str, Mapping)):
         what = "one text" if isinstance(examples, str) else f"a dict of {', '.join(map(repr, examples))}"
@@ -436,7 +561,7 @@ def _steps_of_epoch(sampler: BucketedSentences, args: TrainingArguments) -> int:
 
 
 class ReadableLog(ProgressCallback):
-    """A progress bar, and lines of the log in words, in place of Trainer's `ProgressCallback`."""
+    """A progress bar and a readable log, in place of Trainer's `ProgressCallback`."""
 
     def on_log(
         self,
@@ -446,11 +571,11 @@ class ReadableLog(ProgressCallback):
         logs: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        """Show what is known of a step."""
+        """Print the values that a step has logged."""
         parts = [f"{name} {logs[key]:{form}}" for key, (name, form) in SHOWN.items() if logs and key in logs]
         if parts and state.is_world_process_zero and self.training_bar is not None:
             place = f"step {state.global_step:,} of {state.max_steps:,}, epoch {state.epoch or 0:.2f}"
             self.training_bar.write(f"{place}: {', '.join(parts)}")
 
 
-__all__ = ["LanguageModelTrainer", "ReadableLog"]
+__all__ = ["LanguageModelTrainer", "ReadableLog", "StreamTrainer"]

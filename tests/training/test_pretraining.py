@@ -5,6 +5,7 @@ import logging
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from transformers import TrainingArguments, set_seed
 from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.data.vocabulary import build_vocabulary
 from elmo_hf.training.batching import StreamBatches
-from elmo_hf.training.pretraining import STATE_FILE, LanguageModelTrainer, ReadableLog
+from elmo_hf.training.pretraining import STATE_FILE, LanguageModelTrainer, ReadableLog, StreamTrainer
 from support.tiny_models import tiny_config
 
 
@@ -64,11 +65,11 @@ def make_trainer(
         "seed": 3,
         "dataloader_pin_memory": False,
     }
-    return LanguageModelTrainer(
+    kind = partial(StreamTrainer, predictions=predictions) if streams else LanguageModelTrainer
+    return kind(
         ElmoForPreTraining(config),
         TrainingArguments(str(folder), **{**defaults, **arguments}),
         tokenizer=tokenizer,
-        predictions=predictions,
         **{
             "train": StreamBatches(SENTENCES, tokenizer, batch_size=3, unroll_steps=5) if streams else SENTENCES,
             "heldout": SENTENCES[:8],
@@ -117,7 +118,7 @@ def test_streams_are_resumed_in_any_pass(tmp_path: Path) -> None:
     resumed = make_trainer(tmp_path / "cut", streams=True, steps=40, save_steps=36)
     resumed.train(resume_from_checkpoint=True)
 
-    assert resumed.tell_epoch.passes.number == 2
+    assert resumed.epochs.passes.number == 2
     for name, part in weights(whole).items():
         assert torch.equal(part, weights(resumed)[name]), name
 
@@ -158,6 +159,16 @@ def test_text_without_words_is_no_endless_stream(tmp_path: Path) -> None:
 
     with pytest.raises(ElmoError, match="No sentence has words"):
         trainer.train()
+
+
+def test_each_kind_of_data_has_its_trainer(tmp_path: Path) -> None:
+    sentences, streams = make_trainer(tmp_path), make_trainer(tmp_path, streams=True)
+    given = {"tokenizer": sentences.processing_class}
+
+    with pytest.raises(ElmoError, match="`train` is StreamBatches: train on streams with StreamTrainer"):
+        LanguageModelTrainer(sentences.language_model, sentences.args, train=streams.train_dataset, **given)
+    with pytest.raises(ElmoError, match="train on sentences with LanguageModelTrainer"):
+        StreamTrainer(sentences.language_model, sentences.args, train=SENTENCES, **given)
 
 
 def test_processes_that_do_not_train_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +273,7 @@ def test_the_sampler_of_the_last_loader_is_told_the_epoch(tmp_path: Path) -> Non
     trainer.train()
 
     # two epochs, the first of which is number 0
-    assert trainer.tell_epoch.sampler.epoch == 1
+    assert trainer.epochs.sampler.epoch == 1
     assert len(trainer.callback_handler.callbacks) == told
 
 
@@ -332,7 +343,9 @@ def test_what_cannot_be_measured_is_one_line(tmp_path: Path) -> None:
             trainer.evaluate(nothing)
     with pytest.raises(ElmoError, match=r"^`eval_dataset` is one text: give a list"):
         trainer.evaluate("the king")
-    with pytest.raises(ElmoError, match=r"measure sentences by `evaluate`, or each of them by `elmo_hf\.perplexity"):
+    with pytest.raises(
+        ElmoError, match=r"measure sentences with `evaluate`, or each of them with `elmo_hf\.training\.perplexity"
+    ):
         trainer.predict(SENTENCES)
 
 
