@@ -19,7 +19,7 @@ from elmo_hf import ElmoConfig, ElmoTokenizer
 from elmo_hf.errors import one_line
 from elmo_hf.files import DeferredErrorFile, new_folder, refuse_existing
 from elmo_hf.inspection import read_config, read_json
-from elmo_hf.model.tokenizer_backend_elmo import PAD
+from elmo_hf.model.tokenizer_backend_elmo import vocabulary_lines
 
 from .config import MAX_CHARACTERS, MIN_CHARACTER_ROWS
 from .mapping import Rule, bilm_rules, to_original
@@ -187,9 +187,7 @@ def _vocabulary(folder: Path, config: ElmoConfig, weights: "_Weights") -> list[s
         if ids.get(tokenizer.mask_token) == tokenizer.vocab_size:
             # behind the words, and none of them
             del ids[tokenizer.mask_token]
-    in_order = sorted((number, word) for word, number in ids.items())
-    # lines that have no word of their own have a name that no word has
-    lines = [PAD if word == f"\0line {number}" else word for number, word in in_order][1:]
+    lines = vocabulary_lines(ids)
     if not config.word_embedding_dim and lines in ([], list(SPECIAL_WORDS)):
         return None
     if sorted(ids.values()) != list(range(len(ids))) or (config.word_embedding_dim and len(ids) != config.vocab_size):

@@ -6,62 +6,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.repocard_data import CardData
 from transformers.utils import logging
 
 import elmo_hf
 from elmo_hf import ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.files import new_folder
+from elmo_hf.hub.cards import CARD, Card, render_card, table, vectors_example
 
-from .readers.base import OriginalCheckpoint
+from .readers.base import OriginalCheckpoint, SourceFile
 
 
 PROVENANCE = "provenance.json"
 
-#: Bytes that configuration, tokenizer and code take beside the weights.
+# bytes of the configuration, tokenizer and code beside the weights
 SLACK = 1 << 20
 
-MODEL_CARD = """\
----
-library_name: transformers
-tags:
-- elmo
-- feature-extraction
----
-
-# ELMo, converted from {names}
-
+# paragraphs of the card
+ABOUT = """\
 A bidirectional language model (Peters et al. 2018, "Deep contextualized word representations"): {layers} biLSTM
-layers, cells {cell} wide, vectors {width} wide, {parameters:,} parameters. {head}
-
-```python
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder", trust_remote_code=True)
-model = AutoModel.from_pretrained("path/to/this/folder", trust_remote_code=True)
-batch = tokenizer([["EU-wide", "measures"]], is_split_into_words=True, return_tensors="pt")
-output = model(**batch, output_hidden_states=True)
-```
-
-`output.hidden_states` are the layers, the token layer first; `output.last_hidden_state` is their mix, not the top
-layer. The words `{begin}` and `{end}` around each sentence have vectors too.
-
-## Source
-
-| file | bytes | sha256 |
-|---|---|---|
-{table}
-
-Converted by {converter}; the original options are in `{provenance}`. The licence of the source is not
-recorded here.
-"""
-
-
+layers, cells {cell} wide, vectors {width} wide, {parameters:,} parameters. {head}"""
 WITH_HEAD = """\
-The softmax with which it predicts {words:,}
-words is there: `AutoModelForPreTraining` and `AutoModelForMaskedLM` load it."""
+Its softmax, which predicts {words:,}
+words, is included: `AutoModelForPreTraining` and `AutoModelForMaskedLM` load it."""
 WITHOUT_HEAD = """\
-The softmax with which it
-predicted words is not there: it gives vectors, and no probabilities."""
+Its softmax, which
+predicted words, is not included: the model computes vectors, but no probabilities."""
+OUTPUTS = """\
+`output.hidden_states` holds the layers, the token layer first; `output.last_hidden_state` is their mix, not the top
+layer. The tokens `{begin}` and `{end}` around each sentence have vectors too."""
+CONVERTED = f"""\
+Converted by {{converter}}; the original options are in `{PROVENANCE}`. The licence of the source is not
+recorded here."""
 
 
 def write_folder(
@@ -72,7 +48,7 @@ def write_folder(
     *,
     progress: bool = False,
 ) -> None:
-    """Write a model with its tokenizer, provenance and card to a new folder, whole or not at all.
+    """Write a model with its tokenizer, provenance and card to a new folder, which appears once it is complete.
 
     Args:
         output: The folder to create.
@@ -90,13 +66,18 @@ def write_folder(
             model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         _write_json(folder / PROVENANCE, provenance(checkpoint) | {"language_model_head": _has_head(model)})
-        (folder / "README.md").write_text(model_card(checkpoint, model, tokenizer), encoding="utf-8")
+        (folder / CARD).write_text(model_card(checkpoint, model, tokenizer), encoding="utf-8")
 
 
 def provenance(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
-    """What the model was made of: names, sizes and hashes of the sources, and the original options, whole.
+    """Describe what the model was made of, as `provenance.json` records it.
 
-    Also what of the sources was chosen and what was left, where there was something.
+    Args:
+        checkpoint: The original.
+
+    Returns:
+        Names, sizes and hashes of the sources, the original options, and the parts of the sources that were chosen
+        and left out, if any.
     """
     sources = []
     for source in checkpoint.sources:
@@ -108,31 +89,57 @@ def provenance(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
         "options": checkpoint.options,
         **({"chosen": dict(checkpoint.chosen)} if checkpoint.chosen else {}),
         **({"left": list(checkpoint.left)} if checkpoint.left else {}),
-        "converter": f"elmo_hf {elmo_hf.__version__}",
+        "converter": _converter(),
     }
 
 
 def model_card(checkpoint: OriginalCheckpoint, model: ElmoModel | ElmoForPreTraining, tokenizer: ElmoTokenizer) -> str:
-    """Write the README of the folder."""
+    """Render the card of a converted model, a draft that `elmo-hf push` replaces while nobody has edited it.
+
+    Args:
+        checkpoint: The original that the model was made from.
+        model: The converted model.
+        tokenizer: Its tokenizer.
+
+    Returns:
+        The text of the README.md.
+    """
+    names = " and ".join(source.name for source in checkpoint.sources[:2])
+    return render_card(
+        Card(
+            title=f"ELMo, converted from {names}",
+            blocks=[
+                _about(model),
+                vectors_example(),
+                OUTPUTS.format(begin=tokenizer.bos_token, end=tokenizer.eos_token),
+                "## Source",
+                table(("file", "bytes", "sha256"), map(_source_row, checkpoint.sources)),
+                CONVERTED.format(converter=_converter()),
+            ],
+            metadata=CardData(library_name="transformers", tags=["elmo", "feature-extraction"]),
+            generated=True,
+        )
+    )
+
+
+def _about(model: ElmoModel | ElmoForPreTraining) -> str:
     config = model.config
-    head = WITH_HEAD.format(words=config.vocab_size - 1) if _has_head(model) else WITHOUT_HEAD
-    return MODEL_CARD.format(
-        names=" and ".join(source.name for source in checkpoint.sources[:2]),
+    return ABOUT.format(
         layers=config.num_hidden_layers,
         cell=config.intermediate_size,
         width=config.hidden_size,
-        head=head,
-        begin=tokenizer.bos_token,
-        end=tokenizer.eos_token,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        table="\n".join(
-            f"| {f'[{source.name}]({source.url})' if source.url else f'`{source.name}`'} "
-            f"| {source.size:,} | `{source.sha256}` |"
-            for source in checkpoint.sources
-        ),
-        converter=f"elmo_hf {elmo_hf.__version__}",
-        provenance=PROVENANCE,
+        head=WITH_HEAD.format(words=config.vocab_size - 1) if _has_head(model) else WITHOUT_HEAD,
     )
+
+
+def _source_row(source: SourceFile) -> tuple[str, str, str]:
+    name = f"[{source.name}]({source.url})" if source.url else f"`{source.name}`"
+    return name, f"{source.size:,}", f"`{source.sha256}`"
+
+
+def _converter() -> str:
+    return f"elmo_hf {elmo_hf.__version__}"
 
 
 def _has_head(model: ElmoModel | ElmoForPreTraining) -> bool:
@@ -145,7 +152,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _progress_bars(*, shown: bool) -> Iterator[None]:
-    """Keep Transformers' bars to those who asked for bars."""
+    """Hide the progress bars of Transformers unless the user asked for bars."""
     before = logging.is_progress_bar_enabled()
     if not shown:
         logging.disable_progress_bar()

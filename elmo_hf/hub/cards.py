@@ -22,13 +22,6 @@ PLACEHOLDER = "path/to/this/folder"
 MARK = "<!-- made by elmo-hf {} -->\n"
 MARKED = re.compile(r"\n<!-- made by elmo-hf ([0-9a-f]{16}) -->\s*\Z")
 
-# draft by `elmo-hf convert`, before anybody has edited it
-DRAFT = re.compile(
-    r"---\n[^-]*- elmo\n[^\n]*\n---\n\n# ELMo, converted from .*\"path/to/this/folder\".*\"path/to/this/folder\".*"
-    r"Converted by [^\n]*; the original options are in [^\n]*\s+The licence of the source is not\s+recorded here\.\n",
-    re.DOTALL,
-)
-
 # metadata between two lines of ---, at the beginning of a card
 HEAD = re.compile(r"\A(\s*---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 
@@ -169,7 +162,7 @@ def is_unedited(card: str) -> bool:
     """Tell whether a card was generated and nobody has changed its text since; its metadata may have changed."""
     text = split_card(card)[0]
     mark = MARKED.search(text)
-    return DRAFT.fullmatch(card) is not None or (mark is not None and _digest(text[: mark.start()]) == mark[1])
+    return mark is not None and _digest(text[: mark.start()]) == mark[1]
 
 
 def _digest(text: str) -> str:

@@ -52,8 +52,8 @@ def make_backend(
     check_words(vocab, "vocab")
     # as in bilm-tf, the last line of a word counts
     lines = {word: line for line, word in enumerate(vocab, 1) if word != PAD and not SURROGATE.search(word)}
-    # every other line keeps its id under a name that no word has
-    lines.update({f"\0line {line}": line for line, word in enumerate(vocab, 1) if lines.get(word) != line})
+    # every other line keeps its id
+    lines.update({_reserved_name(line): line for line, word in enumerate(vocab, 1) if lines.get(word) != line})
     for word in special_tokens:
         lines.setdefault(word, len(lines) + 1)
     backend = Tokenizer(make_word_model({PAD: 0, **lines}, unk))
@@ -68,6 +68,25 @@ def make_backend(
         special_tokens=[(bos, lines[bos]), (eos, lines[eos])],
     )
     return backend
+
+
+def vocabulary_lines(vocab: Mapping[str, int]) -> list[str]:
+    """Return the lines of a vocabulary file that has these ids, the inverse of `make_backend`.
+
+    Args:
+        vocab: The id of each word, padding included.
+
+    Returns:
+        The words by id, from 1. A line without an id of its own, such as a repeated word, becomes `<PAD>`, to which
+        `make_backend` gives the same ids.
+    """
+    in_order = sorted((number, word) for word, number in vocab.items())
+    return [PAD if word == _reserved_name(number) else word for number, word in in_order][1:]
+
+
+def _reserved_name(line: int) -> str:
+    """Return the name of a line that has no word of its own; no word has this name."""
+    return f"\0line {line}"
 
 
 def make_word_model(vocab: Mapping[str, int], unk_token: str = UNK) -> WordPiece:
@@ -186,4 +205,5 @@ __all__ = [
     "make_backend",
     "make_word_model",
     "refuse_normalizer",
+    "vocabulary_lines",
 ]

@@ -93,7 +93,7 @@ def test_provenance_of_many_langs_names_what_is_left(tmp_path: Path) -> None:
     assert provenance["left"] == ["column_emb.weight"]
     assert provenance["options"]["arguments"] == json.loads((folder / "config.json").read_text())
     assert provenance["options"]["configuration"]["dropout"] == 0.1
-    assert "The words `<bos>` and `<eos>` around" in (tmp_path / "model/README.md").read_text(encoding="utf-8")
+    assert "The tokens `<bos>` and `<eos>` around" in (tmp_path / "model/README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with", "without"])
@@ -110,8 +110,8 @@ def test_the_folder_says_whether_the_softmax_is_there(
     card = (tmp_path / "model/README.md").read_text(encoding="utf-8")
     assert provenance["language_model_head"] is kept
     assert ("lm/softmax/W" in provenance["left"]) != kept
-    assert ("softmax with which it predicts 12\nwords is there" in card) == kept
-    assert ("predicted words is not there" in card) != kept
+    assert ("softmax, which predicts 12\nwords, is included" in card) == kept
+    assert ("predicted words, is not included" in card) != kept
     assert ("give the vocabulary to keep the softmax" in caplog.text) != kept
     # what is left beside the softmax is the optimiser's
     assert ("arrays are training state, such as optimizer slots, and are left out" in caplog.text) == kept

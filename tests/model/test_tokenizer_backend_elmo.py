@@ -9,7 +9,7 @@ from tokenizers.normalizers import Lowercase
 
 from elmo_hf import ElmoTokenizer
 from elmo_hf.model import tokenizer_backend_elmo
-from elmo_hf.model.tokenizer_backend_elmo import make_backend
+from elmo_hf.model.tokenizer_backend_elmo import make_backend, vocabulary_lines
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,15 @@ def test_the_last_line_of_a_word_counts_and_every_line_has_an_id() -> None:
 
     assert [backend.token_to_id(word) for word in ("a", "b", "<PAD>")] == [6, 5, 0]
     assert sorted(backend.get_vocab().values()) == list(range(8))
+
+
+def test_the_lines_of_a_vocabulary_come_back_from_its_ids() -> None:
+    ids = make_backend(["<S>", "</S>", "<UNK>", "a", "b", "a", "<PAD>"], "moses").get_vocab()
+
+    lines = vocabulary_lines(ids)
+
+    assert lines == ["<S>", "</S>", "<UNK>", "<PAD>", "b", "a", "<PAD>"]
+    assert make_backend(lines, "moses").get_vocab() == ids
 
 
 @pytest.mark.parametrize("vocab", ["vocab.txt", {"a": 1}, 5, b"a"])
