@@ -18,6 +18,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
 from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
-from elmo_hf.training.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of
+from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
 # as Transformers calls the problems, and the metric by which the best epoch is chosen
@@ -51,7 +52,24 @@ PROBLEMS = {
 Splits = dict[str, list[LabelledText]]
 
 
-def parse_arguments() -> argparse.Namespace:
+@dataclass(frozen=True, kw_only=True)
+class ClassificationOptions(FineTuningOptions):
+    """The options of this script.
+
+    Attributes:
+        text_column: The column of the text, or of the first text of a pair; `None` looks for the usual names.
+        pair_column: The column of the second text.
+        label_column: The column of the label.
+        problem: The kind of labels; `None` tells it from the training data.
+    """
+
+    text_column: str | None = None
+    pair_column: str | None = None
+    label_column: str | None = None
+    problem: str | None = None
+
+
+def parse_arguments() -> ClassificationOptions:
     """Describe the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = add_options(
@@ -68,10 +86,10 @@ def parse_arguments() -> argparse.Namespace:
         "--problem", choices=tuple(PROBLEMS), help="as the labels of the training data look if not given"
     )
     data.add_argument("--max-words", type=int, default=400, help="cut longer texts; 400")
-    return parse_options(parser)
+    return parse_options(parser, ClassificationOptions)
 
 
-def read_texts(options: argparse.Namespace) -> Splits:
+def read_texts(options: ClassificationOptions) -> Splits:
     """Read all texts.
 
     Raises:
@@ -240,7 +258,7 @@ def main() -> None:
         labels,
         problem_type=PROBLEMS[problem][0],
         default_head="esim" if pairs else None,
-        **model_fields(options),
+        **options.model_fields(),
     )
     if pairs != (model.config.head == "esim"):
         raise ElmoError(
@@ -253,7 +271,7 @@ def main() -> None:
         model,
         tokenizer,
         {
-            name: encode(part, tokenizer, numbers, problem, source_of(options, name), options.max_words)
+            name: encode(part, tokenizer, numbers, problem, options.source_of(name), options.max_words)
             for name, part in splits.items()
         },
         DataCollatorWithPadding(tokenizer),

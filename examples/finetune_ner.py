@@ -15,6 +15,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
-from elmo_hf.training.finetuning_options import add_options, model_fields, parse_options, read_splits, source_of
+from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
 SCHEMES = {"IOB2": IOB2, "IOBES": IOBES, "BILOU": BILOU}
@@ -43,7 +44,22 @@ SCHEMES = {"IOB2": IOB2, "IOBES": IOBES, "BILOU": BILOU}
 Splits = dict[str, list[TaggedSentence]]
 
 
-def parse_arguments() -> argparse.Namespace:
+@dataclass(frozen=True, kw_only=True)
+class NerOptions(FineTuningOptions):
+    """The options of this script.
+
+    Attributes:
+        word_column: The column of the words in a file; the first is 0, the last -1.
+        tag_column: The column of the tags in a file.
+        columns: The columns of the words and of the tags in a data set; `None` looks for the usual names.
+    """
+
+    word_column: int = 0
+    tag_column: int = -1
+    columns: tuple[str | None, str | None] = (None, None)
+
+
+def parse_arguments() -> NerOptions:
     """Describe the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = add_options(
@@ -57,10 +73,10 @@ def parse_arguments() -> argparse.Namespace:
     data.add_argument("--tag-column", type=int, default=-1, help="the first is 0, the last -1 (default: %(default)s)")
     data.add_argument("--columns", nargs=2, default=(None, None), metavar=("WORDS", "TAGS"), help="of the data set")
     data.add_argument("--max-words", type=int, default=400, help="cut longer sentences in pieces, between names; 400")
-    return parse_options(parser)
+    return parse_options(parser, NerOptions)
 
 
-def read_sentences(options: argparse.Namespace) -> Splits:
+def read_sentences(options: NerOptions) -> Splits:
     """Read all sentences, in IOB2 if they are in IOB1."""
     words, tags = options.columns
     splits = read_splits(
@@ -204,7 +220,7 @@ def main() -> None:
         options.model,
         labels,
         default_head="bilstm-crf" if spans else None,
-        **model_fields(options),
+        **options.model_fields(),
     )
     names: Any = model.config.id2label
     numbers: Any = model.config.label2id
@@ -213,7 +229,7 @@ def main() -> None:
         model,
         tokenizer,
         {
-            name: encode(part, tokenizer, numbers, source_of(options, name))
+            name: encode(part, tokenizer, numbers, options.source_of(name))
             for name, part in cut(splits, options.max_words).items()
         },
         DataCollatorForTokenClassification(tokenizer),

@@ -3,7 +3,6 @@
 Shape notation: `B` rows, `T` words with boundaries, `L` biLSTM layers, `H` width of a vector.
 """
 
-import argparse
 import hashlib
 import json
 import shlex
@@ -34,7 +33,7 @@ from elmo_hf.model.modeling_elmo import ElmoTaskModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .checkpoints import last_checkpoint
-from .finetuning_options import training_arguments
+from .finetuning_options import FineTuningOptions
 
 
 # what a tokenizer returns for one sentence or pair, with its labels
@@ -179,7 +178,7 @@ class LayersCollator:
 
 
 def train(
-    options: argparse.Namespace,
+    options: FineTuningOptions,
     model: ElmoTaskModel,
     tokenizer: PreTrainedTokenizerBase,
     rows: dict[str, Any],
@@ -190,7 +189,7 @@ def train(
     """Train as the options say, and save the model.
 
     Args:
-        options: As `parse_options` gives them.
+        options: The options of the run.
         model: With the labels of the data.
         tokenizer: Its tokenizer.
         rows: By split, what the tokenizer returned for each sentence or pair, with `labels`.
@@ -202,7 +201,7 @@ def train(
         The trainer, whose `push_to_hub` sends the card of `write_card` if there is one, and the rows as the model
         reads them: with the layers of a frozen biLM.
     """
-    arguments = training_arguments(options, best, evaluate="dev" in rows)
+    arguments = options.training_arguments(best, evaluate="dev" in rows)
     checkpoint = None
     if "train" in rows:
         checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
@@ -240,11 +239,11 @@ class Patience(EarlyStoppingCallback):
             super().check_metric_value(args, state, control, metric_value)
 
 
-def begin(options: argparse.Namespace, model: ElmoTaskModel, rows: Sequence[Row], *, main: bool) -> Path | None:
+def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row], *, main: bool) -> Path | None:
     """Make the folder of a training, or find the checkpoint from which it goes on.
 
     Args:
-        options: As `parse_options` gives them.
+        options: The options of the run.
         model: As it is at the beginning.
         rows: To train on.
         main: Whether this process, of several, is the one that writes.

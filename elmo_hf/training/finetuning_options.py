@@ -1,8 +1,9 @@
-"""What the commands that fine-tune have in common on their command lines, and what they make of it."""
+"""The options of a fine-tuning run, and the command line that sets them."""
 
 import argparse
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,94 +15,259 @@ from elmo_hf.model.modeling_elmo import ElmoTaskModel
 
 Example = TypeVar("Example")
 
-# a pair is cut to at least a word on each side
+# a pair that is cut keeps at least one word on each side
 MIN_MAX_WORDS = 3
 
-# of a biLM that is trained with a head
+# the default when the biLM is trained together with a head
 UNFROZEN_LEARNING_RATE = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningOptions:
+    """The options that every fine-tuning run has; a script adds its own in a subclass.
+
+    Attributes:
+        output: The folder of the model and its checkpoints.
+        train: The file to train on; `None` only measures the model.
+        dev: The file to evaluate on after each epoch, by which the best epoch is chosen.
+        test: The file to evaluate on at the end.
+        dataset: The name of a data set of the library `datasets`, in place of files.
+        dataset_config: The configuration of the data set, if it has several.
+        splits: The names of its splits for training, development and test.
+        labels: Labels that do not occur in the training data.
+        model: A folder, a name on the Hub, or `elmo-tiny-en`.
+        head: The head of the model; `None` keeps the model's own, or the task's default.
+        head_hidden_size: The width of each direction of the head's biLSTMs; `None` keeps the configuration's.
+        mix_at: `input`, `output` or `both`; `None` keeps the configuration's.
+        mix_regularization: Lambda of the paper; `None` keeps the configuration's.
+        dropout: Dropout on the vectors that the head reads; `None` keeps the configuration's.
+        unfreeze: Whether to train the biLM too.
+        layers_once: Whether to compute the layers of a frozen biLM once; `None` does so if they fit in memory.
+        epochs: The number of epochs.
+        batch_size: Sentences per batch.
+        accumulate: Batches per step.
+        learning_rate: `None` takes `default_learning_rate`, or 1e-4 with `unfreeze`.
+        default_learning_rate: The learning rate of a head when none is given.
+        warmup_steps: Steps of warm-up, or below 1 their fraction of all steps.
+        weight_decay: The weight decay.
+        patience: Epochs without a better result after which the training stops; `None` never stops it.
+        threads: Threads of the CPU.
+        seed: Seed of the head's first weights, the order and dropout.
+        schedule: The schedule of the learning rate, by its name in Transformers.
+        bf16: Whether to multiply in bfloat16.
+        resume: Whether to continue from the last checkpoint in `output`, or begin if there is none.
+        max_words: The length at which longer texts are cut.
+    """
+
+    output: Path
+    train: str | None = None
+    dev: str | None = None
+    test: str | None = None
+    dataset: str | None = None
+    dataset_config: str | None = None
+    splits: tuple[str, ...] = ("train", "validation", "test")
+    labels: tuple[str, ...] = ()
+    model: str = "elmo-tiny-en"
+    head: str | None = None
+    head_hidden_size: int | None = None
+    mix_at: str | None = None
+    mix_regularization: float | None = None
+    dropout: float | None = None
+    unfreeze: bool = False
+    layers_once: bool | None = None
+    epochs: float = 10.0
+    batch_size: int = 32
+    accumulate: int = 1
+    learning_rate: float | None = None
+    default_learning_rate: float = 1e-3
+    warmup_steps: float = 0.0
+    weight_decay: float = 0.0
+    patience: int | None = None
+    threads: int = 1
+    seed: int = 0
+    schedule: str = "linear"
+    bf16: bool = False
+    resume: bool = False
+    max_words: int = 400
+
+    @property
+    def has_dev(self) -> bool:
+        """Whether there is a development set."""
+        return len(self.splits) > 1 if self.dataset is not None else self.dev is not None
+
+    def source_of(self, split: str) -> str:
+        """Return where a split was read from, for messages."""
+        return f"{self.dataset}, {split}" if self.dataset is not None else str(getattr(self, split))
+
+    def model_fields(self) -> dict[str, Any]:
+        """Return the fields of the configuration that the options set, for `load_task_model`."""
+        return {
+            "head": self.head,
+            "head_hidden_size": self.head_hidden_size,
+            "mix_at": self.mix_at,
+            "mix_regularization": self.mix_regularization,
+            "classifier_dropout": self.dropout,
+            "freeze_bilm": not self.unfreeze,
+        }
+
+    def training_arguments(self, best: str, *, evaluate: bool) -> TrainingArguments:
+        """Return the arguments of Trainer.
+
+        Args:
+            best: The metric by which the best epoch is chosen.
+            evaluate: Whether there is a development set.
+        """
+        each_epoch = "epoch" if evaluate else "no"
+        learning_rate = self.learning_rate
+        if learning_rate is None:
+            learning_rate = UNFROZEN_LEARNING_RATE if self.unfreeze else self.default_learning_rate
+        return TrainingArguments(
+            str(self.output),
+            num_train_epochs=self.epochs,
+            per_device_train_batch_size=self.batch_size,
+            per_device_eval_batch_size=2 * self.batch_size,
+            gradient_accumulation_steps=self.accumulate,
+            learning_rate=learning_rate,
+            lr_scheduler_type=self.schedule,
+            warmup_steps=self.warmup_steps,
+            weight_decay=self.weight_decay,
+            bf16=self.bf16,
+            # without it, Trainer refuses bfloat16 on a CPU
+            use_cpu=not torch.accelerator.is_available(),
+            train_sampling_strategy="group_by_length",
+            eval_strategy=each_epoch,
+            save_strategy="epoch",
+            save_total_limit=2,
+            load_best_model_at_end=evaluate,
+            metric_for_best_model=best,
+            greater_is_better=True,
+            logging_strategy="epoch",
+            dataloader_pin_memory=torch.cuda.is_available(),
+            report_to="none",
+            seed=self.seed,
+        )
+
+
+Options = TypeVar("Options", bound=FineTuningOptions)
 
 
 def add_options(
     parser: argparse.ArgumentParser, cls: type[ElmoTaskModel], *, formats: str, usual_head: str, learning_rate: float
 ) -> Any:
-    """Give a command that fine-tunes the options that all of them have, of the data, the model and the training.
+    """Add the options of `FineTuningOptions` to a command line.
 
     Args:
-        parser: Of the command line.
+        parser: The parser of the command line.
         cls: The class of the model.
-        formats: Which files can be read.
-        usual_head: What the help says of the head that is chosen where none is given.
-        learning_rate: With which a head is trained where none is given.
+        formats: The file formats that the command reads, for the help.
+        usual_head: The head that is chosen if none is given, for the help.
+        learning_rate: The learning rate of a head if none is given.
 
     Returns:
-        The group of options of the data, for more of them.
+        The group of options of the data, to which a script adds its own.
     """
     data = parser.add_argument_group("data")
-    data.add_argument("train", nargs="?", help=f"{formats}; may be .gz")
-    data.add_argument("--dev", metavar="FILE", help="to evaluate on after each epoch, and to choose the best one by")
-    data.add_argument("--test", metavar="FILE", help="to evaluate on at the end")
+    data.add_argument("train", nargs="?", help=f"{formats}; may be compressed by gzip, bzip2 or xz")
+    data.add_argument("--dev", metavar="FILE", help="evaluate on it after each epoch, and keep the best epoch")
+    data.add_argument("--test", metavar="FILE", help="evaluate on it at the end")
     data.add_argument("--dataset", metavar="NAME", help="a data set of the library datasets, in place of files")
-    data.add_argument("--dataset-config", metavar="NAME", help="which of its configurations")
-    data.add_argument("--splits", nargs="+", default=["train", "validation", "test"], help="train, dev and test of it")
-    data.add_argument("--labels", nargs="+", default=[], metavar="LABEL", help="that the training data has not")
-    model = parser.add_argument_group("model")
-    model.add_argument("--model", default="elmo-tiny-en", help="a folder or a name on the Hub")
-    model.add_argument("--head", choices=tuple(cls.heads), help=f"{usual_head}, or the model's own, if not given")
-    model.add_argument(
-        "--head-hidden-size", type=at_least(1), metavar="N", help="width of each direction of the head's biLSTMs; 200"
+    data.add_argument("--dataset-config", metavar="NAME", help="the configuration of the data set")
+    data.add_argument(
+        "--splits",
+        nargs="+",
+        default=["train", "validation", "test"],
+        help="its splits for training, development and test (default: train validation test)",
     )
-    model.add_argument(
-        "--mix-at", choices=("input", "output", "both"), help="where the mix of layers goes in; input if not given"
+    data.add_argument(
+        "--labels", nargs="+", default=[], metavar="LABEL", help="labels that do not occur in the training data"
     )
-    model.add_argument("--mix-regularization", type=at_least(0.0), metavar="X", help="lambda in the paper; 0")
-    model.add_argument("--dropout", type=at_least(0.0), metavar="X", help="on the vectors that the head reads; 0.5")
-    model.add_argument("--unfreeze", action="store_true", help="train the biLM, too")
-    model.add_argument("--layers-once", action=argparse.BooleanOptionalAction, help="even if large, or not at all")
-    training = parser.add_argument_group("training")
-    schedules = tuple(kind.value for kind in SchedulerType)
-    more = "if not given"
-    for name, kind, default, text in (
-        ("--epochs", at_least(0.0, above=True), 10.0, "10 if not given"),
-        ("--batch-size", at_least(1), 32, "sentences; 32"),
-        ("--accumulate", at_least(1), 1, "batches of a step; 1"),
-        ("--learning-rate", at_least(0.0), None, f"{learning_rate:g}, or 1e-4 with --unfreeze, {more}"),
-        ("--warmup-steps", at_least(0.0), 0.0, "steps, or below 1 their share; 0"),
-        ("--weight-decay", at_least(0.0), 0.0, "0 if not given"),
-        ("--patience", at_least(1), None, "stop after so many epochs without a better result; never"),
-        ("--threads", at_least(1), torch.get_num_threads(), "of the CPU; torch's own number"),
-        ("--seed", at_least(0), 0, "of the head's first weights, the order and dropout; 0"),
-    ):
-        training.add_argument(name, type=kind, default=default, metavar="N", help=text)
-    training.add_argument("--schedule", default="linear", choices=schedules, help="of the learning rate; linear")
-    training.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
-    training.add_argument(
-        "--resume", action="store_true", help="go on from the last checkpoint in DIR, or begin if there is none"
-    )
-    training.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of model and checkpoints")
-    parser.set_defaults(usual_learning_rate=learning_rate)
+    _add_model_options(parser.add_argument_group("model"), cls, usual_head)
+    _add_training_options(parser.add_argument_group("training"), learning_rate)
+    parser.set_defaults(default_learning_rate=learning_rate)
     return data
 
 
-def parse_options(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Read the command line; end the process with a message about options that do not go together."""
-    options = parser.parse_args()
+def _add_model_options(model: Any, cls: type[ElmoTaskModel], usual_head: str) -> None:
+    model.add_argument("--model", default="elmo-tiny-en", help="a folder or a name on the Hub (default: %(default)s)")
+    model.add_argument("--head", choices=tuple(cls.heads), help=f"default: the model's own, or {usual_head}")
+    model.add_argument(
+        "--head-hidden-size",
+        type=at_least(1),
+        metavar="N",
+        help="width of each direction of the head's biLSTMs (default: 200)",
+    )
+    model.add_argument(
+        "--mix-at", choices=("input", "output", "both"), help="where the mix of layers goes in (default: input)"
+    )
+    model.add_argument(
+        "--mix-regularization", type=at_least(0.0), metavar="X", help="lambda in the paper (default: 0)"
+    )
+    model.add_argument(
+        "--dropout", type=at_least(0.0), metavar="X", help="dropout on the vectors that the head reads (default: 0.5)"
+    )
+    model.add_argument("--unfreeze", action="store_true", help="train the biLM too")
+    model.add_argument(
+        "--layers-once",
+        action=argparse.BooleanOptionalAction,
+        help="compute the layers of a frozen biLM once, or in every epoch (default: once if they fit in memory)",
+    )
+
+
+def _add_training_options(training: Any, learning_rate: float) -> None:
+    for name, kind, default, text in (
+        ("--epochs", at_least(0.0, above=True), 10.0, "number of epochs (default: 10)"),
+        ("--batch-size", at_least(1), 32, "sentences per batch (default: 32)"),
+        ("--accumulate", at_least(1), 1, "batches per step (default: 1)"),
+        ("--learning-rate", at_least(0.0), None, f"default: {learning_rate:g}, or 1e-4 with --unfreeze"),
+        ("--warmup-steps", at_least(0.0), 0.0, "steps, or below 1 their fraction of all steps (default: 0)"),
+        ("--weight-decay", at_least(0.0), 0.0, "default: 0"),
+        ("--patience", at_least(1), None, "stop after N epochs without a better result (default: never)"),
+        ("--threads", at_least(1), torch.get_num_threads(), "threads of the CPU (default: torch's own number)"),
+        ("--seed", at_least(0), 0, "seed of the head's first weights, the order and dropout (default: 0)"),
+    ):
+        training.add_argument(name, type=kind, default=default, metavar="N", help=text)
+    schedules = tuple(kind.value for kind in SchedulerType)
+    training.add_argument(
+        "--schedule", default="linear", choices=schedules, help="schedule of the learning rate (default: linear)"
+    )
+    training.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
+    training.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue from the last checkpoint in the output folder, or begin if there is none",
+    )
+    training.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of model and checkpoints")
+
+
+def parse_options(parser: argparse.ArgumentParser, cls: type[Options]) -> Options:
+    """Read the command line into options, or end the process with a message if they do not go together.
+
+    Args:
+        parser: The parser, which `add_options` has prepared.
+        cls: The class of the options, with a field for each argument of the parser.
+    """
+    options = make_options(cls, parser.parse_args())
     files = [file for file in (options.train, options.dev, options.test) if file is not None]
     if not files and options.dataset is None:
         parser.error("give a file to train on, or --dataset; or --dev or --test, to measure --model alone")
     if files and options.dataset is not None:
         parser.error(f"give files or --dataset: {files[0]} would not be read")
     if options.max_words < MIN_MAX_WORDS:
-        parser.error(f"--max-words is to be {MIN_MAX_WORDS} or more")
-    has_dev = len(options.splits) > 1 if options.dataset is not None else options.dev is not None
-    if options.patience is not None and not has_dev:
+        parser.error(f"--max-words is {options.max_words}: give {MIN_MAX_WORDS} or more")
+    if options.patience is not None and not options.has_dev:
         parser.error("--patience needs --dev, or a second one of --splits")
     if options.output.exists() and not options.output.is_dir():
         parser.error(f"{options.output} is no folder: choose another --output")
     return options
 
 
+def make_options(cls: type[Options], arguments: argparse.Namespace) -> Options:
+    """Return the options that a parsed command line sets."""
+    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in vars(arguments).items()})
+
+
 def at_least(least: float, *, above: bool = False) -> Callable[[str], float]:
-    """Make what reads a number of an option: an integer if `least` is one, and not below it."""
+    """Return a function that reads a number of at least `least`, or above it: an integer if `least` is one."""
 
     def read(text: str) -> float:
         value = type(least)(text)
@@ -109,23 +275,23 @@ def at_least(least: float, *, above: bool = False) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(f"{text} is not {'above' if above else 'at least'} {least:g}")
         return value
 
-    # what argparse calls it where the text is no number
+    # argparse names the type by this if the text is not a number
     read.__name__ = type(least).__name__
     return read
 
 
 def read_splits(
-    options: argparse.Namespace, read: Callable[[str], list[Example]], load: Callable[..., list[Example]]
+    options: FineTuningOptions, read: Callable[[str], list[Example]], load: Callable[..., list[Example]]
 ) -> dict[str, list[Example]]:
     """Read the data that the options name.
 
     Args:
-        options: As `parse_options` gives them.
+        options: The options.
         read: Reads a file.
-        load: Loads a data set, given its name, that of a split, and `config`.
+        load: Loads a split of a data set: takes the names of both, and `config`.
 
     Returns:
-        What was read by `train`, `dev` and `test`, as far as they are there.
+        The examples of `train`, `dev` and `test`, without the splits that are not there.
     """
     if options.dataset is None:
         files = {"train": options.train, "dev": options.dev, "test": options.test}
@@ -134,68 +300,4 @@ def read_splits(
     return {name: load(options.dataset, split, config=options.dataset_config) for name, split in splits}
 
 
-def source_of(options: argparse.Namespace, split: str) -> str:
-    """Name what a split was read from, for messages."""
-    return f"{options.dataset}, {split}" if options.dataset is not None else str(getattr(options, split))
-
-
-def model_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """Give the fields of the configuration that the options say, for `load_task_model`."""
-    return {
-        "head": options.head,
-        "head_hidden_size": options.head_hidden_size,
-        "mix_at": options.mix_at,
-        "mix_regularization": options.mix_regularization,
-        "classifier_dropout": options.dropout,
-        "freeze_bilm": not options.unfreeze,
-    }
-
-
-def training_arguments(options: argparse.Namespace, best: str, *, evaluate: bool) -> TrainingArguments:
-    """Tell Trainer what the options say.
-
-    Args:
-        options: As `add_options` describes them.
-        best: The metric by which the best epoch is chosen.
-        evaluate: Whether there is a development set.
-    """
-    each_epoch = "epoch" if evaluate else "no"
-    learning_rate = options.learning_rate
-    if learning_rate is None:
-        learning_rate = UNFROZEN_LEARNING_RATE if options.unfreeze else options.usual_learning_rate
-    return TrainingArguments(
-        str(options.output),
-        num_train_epochs=options.epochs,
-        per_device_train_batch_size=options.batch_size,
-        per_device_eval_batch_size=2 * options.batch_size,
-        gradient_accumulation_steps=options.accumulate,
-        learning_rate=learning_rate,
-        lr_scheduler_type=options.schedule,
-        warmup_steps=options.warmup_steps,
-        weight_decay=options.weight_decay,
-        bf16=options.bf16,
-        # or Trainer refuses bfloat16 where there is nothing else
-        use_cpu=not torch.accelerator.is_available(),
-        train_sampling_strategy="group_by_length",
-        eval_strategy=each_epoch,
-        save_strategy="epoch",
-        save_total_limit=2,
-        load_best_model_at_end=evaluate,
-        metric_for_best_model=best,
-        greater_is_better=True,
-        logging_strategy="epoch",
-        dataloader_pin_memory=torch.cuda.is_available(),
-        report_to="none",
-        seed=options.seed,
-    )
-
-
-__all__ = [
-    "add_options",
-    "at_least",
-    "model_fields",
-    "parse_options",
-    "read_splits",
-    "source_of",
-    "training_arguments",
-]
+__all__ = ["FineTuningOptions", "add_options", "at_least", "make_options", "parse_options", "read_splits"]

@@ -8,13 +8,12 @@ import pytest
 from elmo_hf import ElmoForTokenClassification
 from elmo_hf.training.finetuning import load_task_model
 from elmo_hf.training.finetuning_options import (
+    FineTuningOptions,
     add_options,
     at_least,
-    model_fields,
+    make_options,
     parse_options,
     read_splits,
-    source_of,
-    training_arguments,
 )
 
 
@@ -31,20 +30,23 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def test_options_reach_the_model_and_the_trainer(parser: argparse.ArgumentParser, tmp_path: Path) -> None:
-    options = parser.parse_args(
-        ["--output", str(tmp_path), "--head=bilstm-crf", "--mix-at=both", "--dropout=0.25", "--unfreeze", "--epochs=3"]
-    )
+def options_of(parser: argparse.ArgumentParser, *arguments: str) -> FineTuningOptions:
+    return make_options(FineTuningOptions, parser.parse_args(arguments))
 
-    model, _ = load_task_model(ElmoForTokenClassification, options.model, NAMES, **model_fields(options))
+
+def test_options_reach_the_model_and_the_trainer(parser: argparse.ArgumentParser, tmp_path: Path) -> None:
+    given = ["--head=bilstm-crf", "--mix-at=both", "--dropout=0.25", "--unfreeze", "--epochs=3"]
+    options = options_of(parser, "--output", str(tmp_path), *given)
+
+    model, _ = load_task_model(ElmoForTokenClassification, options.model, NAMES, **options.model_fields())
 
     assert (model.config.head, model.config.mix_at, model.config.head_hidden_size) == ("bilstm-crf", "both", 200)
     assert model.config.classifier_dropout == 0.25
     assert not model.config.freeze_bilm
-    arguments = training_arguments(options, "f1", evaluate=True)
+    arguments = options.training_arguments("f1", evaluate=True)
     assert (arguments.num_train_epochs, arguments.learning_rate) == (3, 1e-4)
     assert arguments.load_best_model_at_end
-    assert not training_arguments(options, "f1", evaluate=False).load_best_model_at_end
+    assert not options.training_arguments("f1", evaluate=False).load_best_model_at_end
 
 
 @pytest.mark.parametrize(
@@ -52,9 +54,9 @@ def test_options_reach_the_model_and_the_trainer(parser: argparse.ArgumentParser
     [([], 3e-3), (["--unfreeze"], 1e-4), (["--learning-rate=0"], 0.0), (["--learning-rate=0.5"], 0.5)],
 )
 def test_the_learning_rate(given: list[str], rate: float, parser: argparse.ArgumentParser, tmp_path: Path) -> None:
-    options = parser.parse_args(["--output", str(tmp_path), *given])
+    options = options_of(parser, "--output", str(tmp_path), *given)
 
-    assert training_arguments(options, "f1", evaluate=True).learning_rate == rate
+    assert options.training_arguments("f1", evaluate=True).learning_rate == rate
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_numbers_keep_their_type() -> None:
         (["train", "--dataset=x"], "give files or --dataset: train would not be read"),
         (["--dataset=x", "--dev=mine"], "give files or --dataset: mine would not be read"),
         (["--dataset=x", "--splits", "train", "--patience=2"], "--patience needs --dev, or a second one of --splits"),
-        (["train", "--max-words=2"], "--max-words is to be 3 or more"),
+        (["train", "--max-words=2"], "--max-words is 2: give 3 or more"),
         (["train", "--output=file"], "file is no folder"),
     ],
 )
@@ -115,16 +117,16 @@ def test_options_that_do_not_go_together(
     monkeypatch.setattr("sys.argv", ["script", "--output=out", *given])
 
     with pytest.raises(SystemExit):
-        parse_options(parser)
+        parse_options(parser, FineTuningOptions)
 
     assert message in capsys.readouterr().err
 
 
 def test_what_is_read(parser: argparse.ArgumentParser) -> None:
-    files = parser.parse_args(["a", "--test=c", "--output=out"])
-    splits = parser.parse_args(["--dataset=x", "--splits", "train", "dev", "--dataset-config=en", "--output=out"])
+    files = options_of(parser, "a", "--test=c", "--output=out")
+    splits = options_of(parser, "--dataset=x", "--splits", "train", "dev", "--dataset-config=en", "--output=out")
 
     assert read_splits(files, lambda name: [name], lambda *_: []) == {"train": ["a"], "test": ["c"]}
     loaded = read_splits(splits, lambda _: [], lambda name, split, config: [(name, split, config)])
     assert loaded == {"train": [("x", "train", "en")], "dev": [("x", "dev", "en")]}
-    assert (source_of(files, "test"), source_of(splits, "dev")) == ("c", "x, dev")
+    assert (files.source_of("test"), splits.source_of("dev")) == ("c", "x, dev")
