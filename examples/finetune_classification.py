@@ -79,13 +79,13 @@ def parse_arguments() -> ClassificationOptions:
         usual_head="mean for sentences, esim for pairs",
         learning_rate=1e-3,
     )
-    data.add_argument("--text-column", metavar="NAME", help="the sentence, or the first one of a pair")
-    data.add_argument("--pair-column", metavar="NAME", help="the second one")
-    data.add_argument("--label-column", metavar="NAME", help="label, labels or gold_label if not given")
+    data.add_argument("--text-column", metavar="NAME", help="column of the text, or of the first text of a pair")
+    data.add_argument("--pair-column", metavar="NAME", help="column of the second text")
     data.add_argument(
-        "--problem", choices=tuple(PROBLEMS), help="as the labels of the training data look if not given"
+        "--label-column", metavar="NAME", help="column of the label (default: label, labels or gold_label)"
     )
-    data.add_argument("--max-words", type=int, default=400, help="cut longer texts; 400")
+    data.add_argument("--problem", choices=tuple(PROBLEMS), help="kind of labels (default: as the training data has)")
+    data.add_argument("--max-words", type=int, default=400, help="cut longer texts (default: %(default)s)")
     return parse_options(parser, ClassificationOptions)
 
 
@@ -95,7 +95,7 @@ def read_texts(options: ClassificationOptions) -> Splits:
     Raises:
         ElmoError: If some are pairs and some are not.
     """
-    columns = {"text": options.text_column, "pair": options.pair_column, "label": options.label_column}
+    columns: dict[str, Any] = {"text": options.text_column, "pair": options.pair_column, "label": options.label_column}
     splits = read_splits(options, partial(read_labelled, **columns), partial(load_labelled, **columns))
     pairs = {name: part[0].pair is not None for name, part in splits.items()}
     if len(set(pairs.values())) > 1:
@@ -291,7 +291,7 @@ def main() -> None:
             model,
             task="text-classification",
             base=options.model,
-            data=options.dataset or Path(options.train).name,
+            data=options.data_name,
             scores=scores,
             # a card is for others: no folders of this machine before the script
             command=["python", Path(sys.argv[0]).name, *sys.argv[1:]],

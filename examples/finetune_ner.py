@@ -71,8 +71,12 @@ def parse_arguments() -> NerOptions:
     )
     data.add_argument("--word-column", type=int, default=0, help="the first is 0, the last -1 (default: %(default)s)")
     data.add_argument("--tag-column", type=int, default=-1, help="the first is 0, the last -1 (default: %(default)s)")
-    data.add_argument("--columns", nargs=2, default=(None, None), metavar=("WORDS", "TAGS"), help="of the data set")
-    data.add_argument("--max-words", type=int, default=400, help="cut longer sentences in pieces, between names; 400")
+    data.add_argument(
+        "--columns", nargs=2, default=(None, None), metavar=("WORDS", "TAGS"), help="columns of the data set"
+    )
+    data.add_argument(
+        "--max-words", type=int, default=400, help="cut longer sentences between names (default: %(default)s)"
+    )
     return parse_options(parser, NerOptions)
 
 
@@ -247,7 +251,7 @@ def main() -> None:
             model,
             task="token-classification",
             base=options.model,
-            data=options.dataset or Path(options.train).name,
+            data=options.data_name,
             scores=scores,
             # a card is for others: no folders of this machine before the script
             command=["python", Path(sys.argv[0]).name, *sys.argv[1:]],

@@ -95,6 +95,11 @@ class FineTuningOptions:
         """Whether there is a development set."""
         return len(self.splits) > 1 if self.dataset is not None else self.dev is not None
 
+    @property
+    def data_name(self) -> str:
+        """The name of the training data, for a model card."""
+        return self.dataset or Path(self.train or "").name
+
     def source_of(self, split: str) -> str:
         """Return where a split was read from, for messages."""
         return f"{self.dataset}, {split}" if self.dataset is not None else str(getattr(self, split))
@@ -263,7 +268,10 @@ def parse_options(parser: argparse.ArgumentParser, cls: type[Options]) -> Option
 
 def make_options(cls: type[Options], arguments: argparse.Namespace) -> Options:
     """Return the options that a parsed command line sets."""
-    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in vars(arguments).items()})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in vars(arguments).items()
+    }
+    return cls(**values)
 
 
 def at_least(least: float, *, above: bool = False) -> Callable[[str], float]:

@@ -16,7 +16,7 @@ import elmo_hf
 from clients.training import make_examples, make_model, make_tokenizer, make_trainer
 from elmo_hf.hub.sharing import push
 from elmo_hf.training.finetuning import OwnCardTrainer, train, write_card
-from elmo_hf.training.finetuning_options import add_options, parse_options
+from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options
 from support.hub_server import WRITER, Hub, hub_for_this_process
 
 
@@ -105,7 +105,9 @@ def test_a_fine_tuned_model_takes_its_card_along(hub: Hub, tmp_path: Path, monke
     arguments = ["train.conll", "--epochs", "1", "--output", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", ["finetune_ner.py", *arguments])
     collator = DataCollatorForTokenClassification(tokenizer)
-    trainer, _ = train(parse_options(parser), model, tokenizer, {"train": make_examples("linear")}, collator, "f1")
+    trainer, _ = train(
+        parse_options(parser, FineTuningOptions), model, tokenizer, {"train": make_examples("linear")}, collator, "f1"
+    )
     write_card(
         tmp_path / "out",
         model,

@@ -177,7 +177,7 @@ def test_needs_data(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         ([], "give a file to train on, or --dataset"),
         (["x", "--patience=1"], "--patience needs --dev"),
-        (["x", "--max-words=0"], "--max-words is to be 3 or more"),
+        (["x", "--max-words=0"], "--max-words is 0: give 3 or more"),
     ):
         with pytest.raises(SystemExit):
             run(*arguments)
