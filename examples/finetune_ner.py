@@ -93,7 +93,8 @@ def read_sentences(options: NerOptions) -> Splits:
     changed = {name: [TaggedSentence(words, to_iob2(tags)) for words, tags in part] for name, part in splits.items()}
     count = sum(a != b for name in splits for a, b in zip(splits[name], changed[name], strict=True))
     if count:
-        print(f"note: {count} sentences had names that begin with I-, as in IOB1: they now begin with B-")
+        noun = "sentence" if count == 1 else "sentences"
+        print(f"note: {count} {noun} had names that begin with I-, as in IOB1: they now begin with B-")
     return changed
 
 

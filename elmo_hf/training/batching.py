@@ -1,4 +1,4 @@
-"""Batches for the language model: whole sentences of like length, or the original's continuous streams.
+"""Make batches for the language model: whole sentences of similar length, or continuous streams as bilm-tf does.
 
 Shape notation: `B` sentences or streams, `T` words, `S` characters of a word.
 """
@@ -16,22 +16,22 @@ from elmo_hf.data.batches import batch_bounds
 from elmo_hf.errors import ElmoError
 
 
-# the words of a sentence, a text of words apart by white space, or a row of a data set with one of these
+# the words of a sentence, a text with spaces between the words, or a row of a data set with one of these
 Example: TypeAlias = Mapping[str, Any] | Sequence[str] | str
 Batch: TypeAlias = dict[str, torch.Tensor]
 
-# what the loss passes over
+# the label that the loss ignores
 NOTHING = -100
 
-# words whose spelling is kept from batch to batch: the usual size of a vocabulary, some 50 MB
+# words whose spelling is cached across batches: the usual size of a vocabulary, some 50 MB
 KEPT_WORDS = 1 << 18
 
-# the original unrolls its recurrence over so many words (bilm-tf, bin/train_elmo.py)
+# the window of bilm-tf (bin/train_elmo.py)
 UNROLL_STEPS = 20
 
 
 def words_of(example: Example) -> list[str]:
-    """Find the words of an example: those under `words`, or those of `text`, which white space parts; none of `None`.
+    """Return the words of an example: its `words`, or its `text` split at white space; `None` has no words.
 
     Raises:
         ElmoError: If it has neither.
@@ -47,7 +47,7 @@ def words_of(example: Example) -> list[str]:
 
 
 def boundaries(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
-    """Name the words that begin and end a sentence.
+    """Return the boundary tokens that begin and end a sentence.
 
     Raises:
         ElmoError: If the tokenizer lacks one.
@@ -59,18 +59,18 @@ def boundaries(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
 
 
 class SentenceCollator:
-    """Make a batch of whole sentences, each from `<S>` to `</S>`.
+    """Make batches of whole sentences, each from `<S>` to `</S>`.
 
-    A sentence that is too long is cut, and every piece is a row of the batch. A piece begins with the word that ended
-    the one before, so that each word of the sentence is still predicted once in either direction, and no boundary
-    stands where the sentence has none.
+    A long sentence is cut into pieces, and each piece is a row of the batch. A piece begins with the last word of the
+    piece before, so that each word is still predicted once in each direction, and boundary tokens stand only at the
+    ends of the sentence.
 
     Args:
         tokenizer: The tokenizer of the model.
-        max_words: Words of a row at most, boundaries not counted.
+        max_words: The largest number of words in a row, without boundary tokens.
 
     Raises:
-        ElmoError: If `max_words` is not positive, or the tokenizer has no boundary words.
+        ElmoError: If `max_words` is not positive, or the tokenizer has no boundary tokens.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_words: int = 400) -> None:
@@ -83,20 +83,20 @@ class SentenceCollator:
         """Make a batch of sentences.
 
         Args:
-            examples: Rows with `words`, a list, or `text`, which is cut at white space; or the words themselves.
+            examples: Rows with `words`, a list, or `text`, which is split at white space; or lists of words.
 
         Returns:
-            `input_ids` `[B, T]`; `attention_mask` `[B, T]`; `char_ids` `[B, T, S]`, if the tokenizer spells; `labels`
-            `[B, 2, T]`: at each word the id of the next one, which the forward direction predicts, and of the previous
-            one, for the backward direction; -100 where there is none. Padding is on the right.
+            `input_ids` `[B, T]`; `attention_mask` `[B, T]`; `char_ids` `[B, T, S]`, if the tokenizer spells words; and
+            `labels` `[B, 2, T]`, at each word the id of the next word for the forward direction and of the
+            previous word for the backward direction, -100 where there is none. Padding is on the right.
 
         Raises:
-            ElmoError: If a row has neither `words` nor `text`, or a word is no text.
+            ElmoError: If a row has neither `words` nor `text`, or a word is not a string.
         """
         rows = [piece for example in examples for piece in self._pieces(words_of(example))]
         numbers = self.lexicon.number(rows)
         batch = self.lexicon.look_up(numbers)
-        # [B, T - 1]: the words that have one before them
+        # [B, T - 1], true at words that follow another one
         follows, words = torch.from_numpy(numbers[:, 1:] != 0), batch["input_ids"]
         labels = words.new_full((len(rows), 2, words.shape[1]), NOTHING)
         labels[:, 0, :-1] = words[:, 1:].where(follows, NOTHING)
@@ -110,18 +110,18 @@ class SentenceCollator:
 
 
 class BucketedSentences(Sampler[list[int]]):
-    """Batches of sentences of like length, in another order every epoch.
+    """Group sentences of similar length into batches, in a new order every epoch.
 
-    It is the `batch_sampler` of a torch DataLoader, with `SentenceCollator` as its `collate_fn`. Seed and epoch
-    determine the batches; every epoch has as many.
+    Use it as the `batch_sampler` of a torch DataLoader, with `SentenceCollator` as its `collate_fn`. The seed and the
+    epoch determine the batches; all epochs have the same number of them.
 
     Args:
-        lengths: Words of each sentence; those of none are left out.
-        words_per_batch: Words of a batch at most, padding and both boundaries of each sentence included. A sentence
-            that is longer is a batch of its own.
-        seed: Of the order.
-        processes: Among which the batches will be shared: their number is a multiple of it, so that no process waits
-            for another in vain.
+        lengths: The number of words of each sentence; empty sentences are left out.
+        words_per_batch: The largest number of words in a batch, padding and the boundary tokens included. A longer
+            sentence is a batch of its own.
+        seed: The seed of the order.
+        processes: The number of processes that share the batches. The number of batches is a multiple of it, so that
+            no process waits for another in vain.
 
     Raises:
         ElmoError: If `words_per_batch` is not positive, no sentence has words, or there are fewer sentences than
@@ -140,7 +140,7 @@ class BucketedSentences(Sampler[list[int]]):
         # with both boundary tokens
         self.bounds = batch_bounds(longest_first + 2, max_positions=words_per_batch)
         while len(self) % processes:
-            # halve the batch of most sentences
+            # halve the batch with the most sentences
             sizes = np.diff(self.bounds)
             place = int(sizes.argmax())
             if sizes[place] < 2:
@@ -150,7 +150,7 @@ class BucketedSentences(Sampler[list[int]]):
             self.bounds.insert(place + 1, self.bounds[place] + int(sizes[place]) // 2)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order of the next iteration; Trainer and Accelerate call this."""
+        """Set the epoch, which determines the order of the next iteration; Trainer and Accelerate call this."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -166,28 +166,27 @@ class BucketedSentences(Sampler[list[int]]):
 
 
 class StreamBatches(IterableDataset[Batch]):
-    """The batches of bilm-tf: continuous streams of text, cut in windows.
+    """Cut continuous streams of text into windows, the batches of bilm-tf.
 
-    A batch has the same streams in each window, and a stream goes on in the next batch where it stopped: pass the
-    model's state on. A stream takes the next sentence when it has read one to its end, and no sentence is in two
-    streams. The forward direction reads `<S> w1 .. wn` of a sentence and predicts `w1 .. wn </S>`; the backward
-    direction reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Each window of the backward direction is stored from
-    its last step to its first, as `ElmoModel` takes it.
+    Each stream continues in the next batch, so pass the model's state on. A stream takes the next sentence when one
+    ends, and no sentence is in two streams. The forward direction reads `<S> w1 .. wn` of a sentence and predicts
+    `w1 .. wn </S>`; the backward direction reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Each window of the
+    backward direction is stored from its last step to its first, as `ElmoModel` takes it.
 
-    It is the data set of a torch DataLoader with `batch_size=None`, and one worker at most.
+    Use it as the data set of a torch DataLoader with `batch_size=None` and at most one worker.
 
     Args:
-        sentences: Words of sentences, or rows of a data set as for `SentenceCollator`; those without words are passed
-            over. They are read once an epoch, and told of the epoch if they have `set_epoch`.
+        sentences: Lists of words, or rows of a data set as for `SentenceCollator`; empty sentences are skipped. They
+            are read once per epoch, and receive the epoch if they have `set_epoch`.
         tokenizer: The tokenizer of the model.
-        batch_size: `B`, the streams.
-        unroll_steps: `T`, the steps of a window.
-        drop_last: End as bilm-tf does, at the first window that a stream cannot fill; by default, windows go on, with
-            padding, until every stream is at its end.
+        batch_size: The number of streams, `B`.
+        unroll_steps: The number of steps of a window, `T`.
+        drop_last: Whether to end as bilm-tf does, at the first window that a stream cannot fill. By default, windows
+            are padded until every stream has ended.
 
     Raises:
         ElmoError: If a size is not positive, `sentences` can be read only once, or the tokenizer has no boundary
-            words.
+            tokens.
     """
 
     def __init__(
@@ -210,17 +209,17 @@ class StreamBatches(IterableDataset[Batch]):
         self.drop_last = drop_last
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the sentences choose the order of the next epoch; Trainer and Accelerate call this."""
+        """Pass the epoch to the sentences, which determines their order; Trainer and Accelerate call this."""
         if hasattr(self.sentences, "set_epoch"):
             self.sentences.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield windows in turn.
+        """Yield one window after the other.
 
         Yields:
-            `input_ids` `[B, 2, T]` and `char_ids` `[B, 2, T, S]`, if the tokenizer spells: what either direction
-            reads; `labels` `[B, 2, T]`: what it predicts there, -100 at padding; `attention_mask` `[B, T]`, for both
-            directions.
+            `input_ids` `[B, 2, T]` and, if the tokenizer spells words, `char_ids` `[B, 2, T, S]`, the words that each
+            direction reads; `labels` `[B, 2, T]`, the words that it predicts there, -100 at padding; and
+            `attention_mask` `[B, T]` for both directions.
 
         Raises:
             ElmoError: If several workers of a DataLoader read.
@@ -230,7 +229,7 @@ class StreamBatches(IterableDataset[Batch]):
             raise ElmoError(
                 f"{worker.num_workers} workers cannot share continuous streams: set num_workers to 1 or 0."
             )
-        # all streams draw from it
+        # all streams draw from this
         source = (words for words in map(words_of, self.sentences) if words)
         streams = [self._steps(source) for _ in range(self.batch_size)]
         while True:
@@ -241,7 +240,7 @@ class StreamBatches(IterableDataset[Batch]):
             yield self._batch(windows)
 
     def _steps(self, source: Iterator[list[str]]) -> Iterator[tuple[str, str, str, str]]:
-        """Yield what the forward direction reads and predicts at each step of one stream, then the backward one."""
+        """Yield the words that each direction reads and predicts at each step of a stream, forward first."""
         for words in source:
             framed = [self.lexicon.bos, *words, self.lexicon.eos]
             yield from zip(framed, framed[1:], reversed(framed), framed[-2::-1], strict=False)
@@ -260,7 +259,7 @@ class StreamBatches(IterableDataset[Batch]):
 
 
 class _Numbers(dict[str, int]):
-    """Words in the order in which they came up, from 1; 0 is padding. `new` are those not looked up yet."""
+    """Numbers words from 1 in the order of their first use; 0 is padding. `new` lists the words not looked up yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -273,7 +272,7 @@ class _Numbers(dict[str, int]):
 
 
 class _Lexicon:
-    """The ids and characters of words, each word looked up once as a rule, because words come again and again."""
+    """Caches the ids and characters of words, because a text repeats most of its words."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.bos, self.eos = boundaries(tokenizer)
@@ -282,9 +281,9 @@ class _Lexicon:
 
     def _forget(self) -> None:
         self.numbers = _Numbers()
-        # a row for each number, beside those that are not used yet
+        # a row for each number, and some spare rows
         self.tables: dict[str, np.ndarray] = {}
-        # there are tables from the start, so that a batch may be of nothing
+        # the tables exist from the start, so that a batch may be empty
         _ = self.numbers[self.bos], self.numbers[self.eos]
         self._learn()
 
@@ -301,29 +300,29 @@ class _Lexicon:
             try:
                 self._learn()
             except BaseException:
-                # or the words would keep numbers that nothing belongs to
+                # the words must not keep numbers without rows
                 self._forget()
                 raise
         return numbers
 
     def _learn(self) -> None:
-        """Look up the words that have come up since the last time.
+        """Look up the words that are new since the last call.
 
         Raises:
-            ElmoError: If one is no text.
+            ElmoError: If one is not a string.
         """
         new = self.numbers.new
         for word in new:
             if not isinstance(word, str):
-                raise ElmoError(f"{word!r} is no word: give words as texts.")
+                raise ElmoError(f"{word!r} is not a word: give words as strings.")
         end = len(self.numbers) + 1
         encoded = self.tokenizer(
             [new], is_split_into_words=True, add_special_tokens=False, return_tensors="np", verbose=False
         )
         for name in ("input_ids", "char_ids"):
-            # a tokenizer for a model that reads words alone does not spell
+            # the tokenizer of a model that reads only words has no characters
             if name in encoded:
-                # [words, ...], the batch of one gone; the characters in int32, the smallest that is sent to any device
+                # [words, ...]; the characters in int32, the smallest dtype that every device takes
                 values = encoded[name][0].astype(np.int64 if name == "input_ids" else np.int32)
                 table = self.tables.get(name)
                 if table is None:

@@ -1,4 +1,4 @@
-"""The checkpoints of a training: which of them are whole, and what they hold."""
+"""Find the last complete checkpoint of a training, and check what it holds."""
 
 import json
 import logging
@@ -13,14 +13,14 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from elmo_hf.errors import ElmoError
 
 
-# what Trainer writes last, so that a save that was interrupted lacks it
+# Trainer writes this file last, so an interrupted save lacks it
 TRAINER_STATE_FILE = "trainer_state.json"
 
 logger = logging.getLogger(__name__)
 
 
 def last_checkpoint(folder: str | Path) -> Path | None:
-    """Find the last checkpoint in a folder that is whole, or none, and warn of those that are passed over."""
+    """Return the last complete checkpoint in a folder, or `None`; warn about damaged ones that it skips."""
     steps = {
         int(found[1]): path
         for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-*")
@@ -35,7 +35,7 @@ def last_checkpoint(folder: str | Path) -> Path | None:
 
 
 def find_damage(checkpoint: Path) -> str | None:
-    """Say which file of a checkpoint is missing or not whole, by what is quick to see; None if it is whole."""
+    """Return which file of a checkpoint is missing or damaged, by quick checks; `None` if it is complete."""
     state = checkpoint / TRAINER_STATE_FILE
     try:
         json.loads(state.read_bytes())
@@ -44,7 +44,7 @@ def find_damage(checkpoint: Path) -> str | None:
     except (OSError, ValueError):
         return f"{state.name} is damaged"
     for file in sorted(checkpoint.iterdir()):
-        # as torch.save writes them, with a list of contents at the end
+        # torch.save writes zip files, whose list of contents comes last
         damaged = file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file)
         if file.suffix == ".safetensors":
             try:
@@ -57,15 +57,15 @@ def find_damage(checkpoint: Path) -> str | None:
 
 
 def check_shapes(file: Path, expected: Mapping[str, Sequence[int]], advice: str) -> None:
-    """Compare the shapes of a file of a checkpoint with those that the training needs.
+    """Compare the shapes in a file of a checkpoint with those that the training needs.
 
     Args:
-        file: A file of safetensors.
-        expected: The shapes; what the file lacks or has besides is not compared.
-        advice: What to do.
+        file: A safetensors file.
+        expected: The shapes by name; names that only one side has are not compared.
+        advice: The remedy, for the message of an error.
 
     Raises:
-        ElmoError: If one differs.
+        ElmoError: If a shape differs.
     """
     for name, shape in read_shapes(file).items():
         wanted = tuple(expected.get(name, shape))
@@ -74,7 +74,7 @@ def check_shapes(file: Path, expected: Mapping[str, Sequence[int]], advice: str)
 
 
 def read_shapes(file: Path) -> dict[str, tuple[int, ...]]:
-    """Read the names and shapes in a file of safetensors, whose size is checked."""
+    """Return the shapes in a safetensors file by name; safetensors checks the size of the file."""
     with safe_open(file, "pt") as stored:
         return {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118 - no dict
 

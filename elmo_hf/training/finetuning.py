@@ -1,6 +1,6 @@
-"""Fine-tuning: a model for the labels of data, the layers of a frozen biLM computed once, a model card with scores.
+"""Fine-tune a task model: load it for the labels of the data, compute frozen layers once, train, and write its card.
 
-Shape notation: `B` rows, `T` words with boundaries, `L` biLSTM layers, `H` width of a vector.
+Shape notation: `B` rows, `T` words with boundary tokens, `L` biLSTM layers, `H` width of a vector.
 """
 
 import hashlib
@@ -36,32 +36,32 @@ from .checkpoints import last_checkpoint
 from .finetuning_options import FineTuningOptions
 
 
-# what a tokenizer returns for one sentence or pair, with its labels
+# the tokenizer's output for one sentence or pair, with labels
 Row = Mapping[str, Any]
 Model = TypeVar("Model", bound=ElmoTaskModel)
 
-# what a training is, in its folder: a resumed one is to be the same
+# the manifest in the folder of a training; a resumed training must have the same
 JOB_FILE = "finetuning.json"
 JOB_OPTIONS = (
     "model", "epochs", "batch_size", "accumulate", "learning_rate", "schedule", "warmup_steps", "weight_decay",
     "mix_regularization", "dropout", "head_hidden_size", "bf16", "seed",
 )  # fmt: skip
 
-# the layers of all sentences that are held in memory without being asked for
+# bytes of layers that are held in memory unless you ask for more
 LAYERS_LIMIT = 4 * 2**30
 
 
 def load_task_model(
     cls: type[Model], name: str, labels: Sequence[str] | None, *, default_head: str | None = None, **fields: Any
 ) -> tuple[Model, ElmoTokenizer]:
-    """Load a language model with a new head for these labels, or a model of this task to go on with.
+    """Load a language model with a new head for these labels, or a model of this task to train further.
 
     Args:
         cls: `ElmoForTokenClassification` or `ElmoForSequenceClassification`.
         name: A folder, a name on the Hub, or `elmo-tiny-en`.
         labels: All labels of the data; `None` for regression.
-        default_head: The head of a language model that is given none.
-        **fields: Of the configuration; those that are `None` stay as they are.
+        default_head: The head for a language model if `fields` names none.
+        **fields: Fields of the configuration to set; `None` keeps the model's own value.
 
     Returns:
         The model, with the labels in its configuration, and its tokenizer.
@@ -103,13 +103,13 @@ def load_task_model(
 
 
 def layers_size(config: PreTrainedConfig, rows: Sequence[Row]) -> int:
-    """Compute how many bytes `compute_layers` returns."""
+    """Return the number of bytes that `compute_layers` would return."""
     words = sum(len(row["input_ids"]) for row in rows)
     return 2 * words * (config.num_hidden_layers + 1) * config.hidden_size
 
 
 def layers_pay(model: ElmoTaskModel, *rows: Sequence[Row]) -> bool:
-    """Tell whether the layers of a frozen biLM are the same in every epoch, and small enough to be held in memory."""
+    """Return whether the biLM is frozen and the layers of all rows fit in memory."""
     return model.config.freeze_bilm and sum(layers_size(model.config, part) for part in rows) <= LAYERS_LIMIT
 
 
@@ -122,14 +122,14 @@ def compute_layers(
     batch_size: int = 32,
     device: torch.device | None = None,
 ) -> list[dict[str, Any]]:
-    """Run the biLM once for all epochs of a training that leaves it as it is.
+    """Run a frozen biLM once for all epochs.
 
     Args:
-        model: The model that is going to be trained; it is run without dropout.
+        model: The model to train; it runs without dropout.
         tokenizer: Its tokenizer, which pads.
-        rows: What the tokenizer returned for each sentence or pair.
-        batch_size: Sentences of a batch; those of like length are put together.
-        device: Where to bring the model first; by default it stays where it is.
+        rows: The tokenizer's output for each sentence or pair.
+        batch_size: Sentences per batch; a batch holds sentences of similar length.
+        device: The device to move the model to first; by default it stays where it is.
 
     Returns:
         The rows without `char_ids`, and with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`.
@@ -138,7 +138,7 @@ def compute_layers(
         ElmoError: If the biLM is to be trained.
     """
     if not model.config.freeze_bilm:
-        raise ElmoError("The layers of a biLM that is trained change: freeze it, or do without layers computed once.")
+        raise ElmoError("The biLM is trained, so its layers change: freeze it, or do not compute them once.")
     training = model.training
     torch.nn.Module.to(model.eval(), device)
     done: list[dict[str, Any]] = [{} for _ in rows]
@@ -157,10 +157,10 @@ def compute_layers(
 
 
 class LayersCollator:
-    """Pads the `bilm_layers` of rows, if they have any, to `[B, T, L + 1, H]`; another collator does the rest.
+    """Pads the `bilm_layers` of rows, if they have any, to `[B, T, L + 1, H]`; another collator makes the rest.
 
     Args:
-        collator: What pads the rest, such as `DataCollatorForTokenClassification`.
+        collator: The other collator, such as `DataCollatorForTokenClassification`.
     """
 
     def __init__(self, collator: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
@@ -186,20 +186,20 @@ def train(
     best: str,
     **more: Any,
 ) -> tuple[Trainer, dict[str, Any]]:
-    """Train as the options say, and save the model.
+    """Train a model and save it.
 
     Args:
         options: The options of the run.
-        model: With the labels of the data.
+        model: The model, with the labels of the data.
         tokenizer: Its tokenizer.
-        rows: By split, what the tokenizer returned for each sentence or pair, with `labels`.
+        rows: For each split, the tokenizer's output for each sentence or pair, with `labels`.
         collator: Makes a batch of rows.
         best: The metric by which the best epoch is chosen.
         **more: Other arguments of `Trainer`.
 
     Returns:
-        The trainer, whose `push_to_hub` sends the card of `write_card` if there is one, and the rows as the model
-        reads them: with the layers of a frozen biLM.
+        The trainer, whose `push_to_hub` keeps the card of `write_card`; and the rows as the model reads them, with the
+        layers of a frozen biLM.
     """
     arguments = options.training_arguments(best, evaluate="dev" in rows)
     checkpoint = None
@@ -227,29 +227,29 @@ def train(
 
 
 class OwnCardTrainer(KeepsCard, Trainer):
-    """A Trainer that leaves the card of `write_card` alone."""
+    """A Trainer that keeps the card of `write_card`."""
 
 
 class Patience(EarlyStoppingCallback):
-    """Ends a training that gets no better, but not before the first success: that of names may take epochs."""
+    """Stops a training that no longer improves, but not before its first score above 0, which may take epochs."""
 
     def check_metric_value(self, args: Any, state: Any, control: Any, metric_value: float) -> None:
-        """Count evaluations without a better value, after the first one above 0."""
+        """Count the evaluations without improvement since the first value above 0."""
         if metric_value > 0:
             super().check_metric_value(args, state, control, metric_value)
 
 
 def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row], *, main: bool) -> Path | None:
-    """Make the folder of a training, or find the checkpoint from which it goes on.
+    """Make the folder of a training, or return the checkpoint to resume from.
 
     Args:
         options: The options of the run.
-        model: As it is at the beginning.
-        rows: To train on.
-        main: Whether this process, of several, is the one that writes.
+        model: The model before the training.
+        rows: The training data.
+        main: Whether this process writes, of several.
 
     Raises:
-        ElmoError: If the folder is of another training or of something else, or cannot be made.
+        ElmoError: If the folder belongs to another training or holds something else, or cannot be made.
     """
     folder: Path = options.output
     job_file = folder / JOB_FILE
@@ -265,7 +265,9 @@ def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row],
     if checkpoint is None:
         left = sorted(path.name for path in folder.glob("checkpoint-*")) if not options.resume else []
         if left:
-            raise ElmoError(f"{folder} has checkpoints of a training: go on by --resume, or choose another folder.")
+            raise ElmoError(
+                f"{folder} has checkpoints of a training: resume it with --resume, or choose another folder."
+            )
         if folder.exists() and any(folder.iterdir()) and not job_file.exists():
             raise ElmoError(f"{folder} holds something else than a training: choose another folder.")
         if main:
@@ -278,17 +280,17 @@ def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row],
 
 
 def predict(trainer: Trainer, rows: Any, split: str) -> tuple[Any, dict[str, float]]:
-    """Predict the labels of a split; show and save its metrics.
+    """Predict the labels of a split, and show and save its metrics.
 
     Args:
-        trainer: As `train` returns it.
-        rows: Of the split.
+        trainer: The trainer that `train` returned.
+        rows: The rows of the split.
         split: `dev` or `test`.
 
     Returns:
-        What `Trainer.predict` gives, in the order of the rows, and the values of the metrics.
+        The output of `Trainer.predict`, in the order of the rows, and the values of the metrics.
     """
-    # or predictions would come back in the order of the rows' length
+    # with "group_by_length", predictions would come back sorted by length
     trainer.args.train_sampling_strategy = "random"
     output = trainer.predict(rows, metric_key_prefix=split)
     metrics = output.metrics or {}
@@ -309,17 +311,17 @@ def write_card(
     command: Sequence[str],
     report: str = "",
 ) -> None:
-    """Write the model card, README.md, of a fine-tuned model, with figures that the Hub shows.
+    """Write the model card, README.md, of a fine-tuned model, with scores that the Hub shows.
 
     Args:
-        folder: The model's.
+        folder: The folder of the model.
         model: The model, whose layer weights the card shows.
-        task: As the Hub calls it, such as `token-classification`.
-        base: The model that it was made from.
-        data: What the data is called.
-        scores: For each split, such as `test`, metrics and their values.
-        command: The words of the command line that made it.
-        report: A table of more figures, as it is to be shown.
+        task: The task by its name on the Hub, such as `token-classification`.
+        base: The model that was fine-tuned.
+        data: The name of the data.
+        scores: For each split, such as `test`, the values of the metrics.
+        command: The words of the command line that trained it.
+        report: A table of more figures.
 
     Raises:
         ElmoError: If the file cannot be written.
@@ -354,7 +356,7 @@ def write_card(
             library_name="transformers",
             pipeline_tag=task,
             tags=["elmo"],
-            # the Hub only takes names of its own
+            # only names on the Hub
             base_model=None if Path(base).exists() or base == ELMO_TINY_EN.name else base,
             eval_results=results,
         ),

@@ -1,10 +1,10 @@
-"""The perplexity of a language model: what each sentence costs in either direction, and what a text costs a word.
+"""Measure a language model: the loss of each sentence in each direction, and the perplexity of a text.
 
 The forward direction reads `<S> w1 .. wn` and predicts `w1 .. wn </S>`; the backward direction reads `</S> wn .. w1`
-and predicts `wn .. w1 <S>`: so many predictions as the sentence has words, and one. A word outside the vocabulary is
-predicted as `<UNK>`. The softmax is always over all words.
+and predicts `wn .. w1 <S>`: one prediction more than the sentence has words. A word outside the vocabulary is
+predicted as `<UNK>`. The softmax is always over the whole vocabulary.
 
-Shape notation: `B` rows, `T` steps of a row, `N` words of some sentences with their boundaries.
+Shape notation: `B` rows, `T` steps of a row, `N` words of some sentences with their boundary tokens.
 """
 
 import json
@@ -37,19 +37,19 @@ Places = NDArray[np.int64]
 State = tuple[LayerState, ...]
 
 WORDS_PER_BATCH = 2048
-# from what a direction reads to what it predicts, which it reads next
+# from the position that a direction reads to the one that it predicts, which it reads next
 STEPS = np.array([[1], [-1]])
 
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """What a sentence costs.
+    """The loss of a sentence.
 
     Attributes:
-        words: Of the sentence, without boundaries.
-        unknown_words: Those outside the vocabulary, which are predicted as `<UNK>`, and `<UNK>` itself.
-        predictions: Of each direction: all words and one boundary.
-        forward_nats: Minus the logarithm of the probability that the forward direction gives the words and `</S>`.
+        words: The number of words, without boundary tokens.
+        unknown_words: The number of words that are predicted as `<UNK>`: those outside the vocabulary, and `<UNK>`.
+        predictions: The number of predictions of each direction: the words and one boundary token.
+        forward_nats: Minus the log probability that the forward direction gives to the words and `</S>`, in nats.
         backward_nats: The same of the backward direction, and `<S>`.
     """
 
@@ -62,17 +62,17 @@ class SentenceScore:
 
 @dataclass
 class CorpusScore:
-    """What a text costs: the sum of what its sentences do, so that each prediction weighs the same.
+    """The loss of a text: the sum over its sentences, so that each prediction has the same weight.
 
-    The perplexities of nothing are NaN.
+    Without predictions, the perplexities are NaN.
 
     Attributes:
-        sentences: How many there were.
-        words: As of `SentenceScore`, in total, and so are the others.
-        unknown_words: See `words`.
-        predictions: See `words`.
-        forward_nats: See `words`.
-        backward_nats: See `words`.
+        sentences: The number of sentences.
+        words: The number of words, without boundary tokens.
+        unknown_words: The number of words that are predicted as `<UNK>`.
+        predictions: The number of predictions of each direction.
+        forward_nats: The total loss of the forward direction, in nats.
+        backward_nats: The total loss of the backward direction, in nats.
     """
 
     sentences: int = 0
@@ -83,29 +83,29 @@ class CorpusScore:
     backward_nats: float = 0.0
 
     def add(self, sentence: SentenceScore) -> None:
-        """Count a sentence in."""
+        """Add the loss of a sentence."""
         self.sentences += 1
         for name, value in asdict(sentence).items():
             setattr(self, name, getattr(self, name) + value)
 
     @property
     def forward_perplexity(self) -> float:
-        """Of the forward direction."""
+        """The perplexity of the forward direction."""
         return _perplexity(self.forward_nats, self.predictions)
 
     @property
     def backward_perplexity(self) -> float:
-        """Of the backward direction."""
+        """The perplexity of the backward direction."""
         return _perplexity(self.backward_nats, self.predictions)
 
     @property
     def perplexity(self) -> float:
-        """Of both: of the mean of their losses, as bilm-tf reports it."""
+        """The perplexity of both directions, from the mean of their losses, as bilm-tf reports it."""
         return _perplexity(self.forward_nats + self.backward_nats, 2 * self.predictions)
 
     @property
     def unknown_rate(self) -> float:
-        """The share of the words that are outside the vocabulary."""
+        """The fraction of words that are outside the vocabulary."""
         return self.unknown_words / max(1, self.words)
 
 
@@ -119,13 +119,13 @@ def _perplexity(nats: float, predictions: int) -> float:
 
 
 def load_language_model(folder: str | Path) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
-    """Load a language model with its softmax and all other weights, and its tokenizer.
+    """Load a language model with its softmax, and its tokenizer.
 
     Args:
-        folder: A model folder, from a training or as `elmo-hf convert` makes it of a checkpoint that has a softmax.
+        folder: A model folder, from a training or from `elmo-hf convert` with a checkpoint that has a softmax.
 
     Raises:
-        ElmoError: If it has no softmax, or no vocabulary that fits the softmax; or a part is missing or damaged.
+        ElmoError: If it has no softmax, or no vocabulary that fits the softmax, or a part is missing or damaged.
     """
     read_config(Path(folder))
     model, tokenizer = load(folder, ElmoForPreTraining)
@@ -150,26 +150,27 @@ def score(
     stateful: bool = False,
     words_per_batch: int = WORDS_PER_BATCH,
 ) -> Iterator[SentenceScore]:
-    """Compute what each sentence costs.
+    """Compute the loss of each sentence.
 
-    A score does not depend on how sentences are batched, nor, without `stateful`, on other sentences. The sentences
-    may come from a generator, and be of any length.
+    A score does not depend on the batches, nor, without `stateful`, on the other sentences. The sentences may come
+    from a generator and have any length.
 
     Args:
         model: A language model in evaluation mode, on any device.
         tokenizer: The tokenizer that belongs to it.
-        sentences: Each a text, for the tokenizer to split, or a list of words.
-        stateful: Read the sentences as one stream, as bilm-tf does: either direction goes on from sentence to sentence
-            in the order of the text, and begins the next one with the state in which it ended the last.
-        words_per_batch: Predictions that either direction makes at once, padding included; more take more memory.
+        sentences: Texts, which the tokenizer splits, or lists of words.
+        stateful: Whether to read the sentences as one stream, as bilm-tf does: each direction carries its state from
+            sentence to sentence, in the order of the text.
+        words_per_batch: The number of predictions that each direction makes at once, padding included; more take more
+            memory.
 
     Returns:
-        A score for each sentence, in the given order.
+        A score for each sentence, in their order.
 
     Raises:
-        ElmoError: If the tokenizer is not that of the model, or has no boundary words; or `words_per_batch` is not
-            positive.
-        TypeError: If `sentences` is one text.
+        ElmoError: If the tokenizer does not belong to the model, or has no boundary tokens; or if `words_per_batch` is
+            not positive.
+        TypeError: If `sentences` is a single text.
         ValueError: If the model is in training mode.
     """
     if isinstance(sentences, str):
@@ -217,10 +218,10 @@ def _predictions(words: Sequence[str]) -> int:
 
 
 class _Table:
-    """The ids of the words of some sentences, each with its boundaries; place 0 is padding.
+    """The ids of the words of some sentences, boundary tokens included; position 0 is padding.
 
     Attributes:
-        columns: `input_ids` `[1 + N]`, and `char_ids` `[1 + N, S]` where the tokenizer spells.
+        columns: `input_ids` `[1 + N]`, and `char_ids` `[1 + N, S]` if the tokenizer spells words.
     """
 
     def __init__(self, tokenizer: ElmoTokenizer, sentences: Sequence[Sequence[str]]) -> None:
@@ -238,11 +239,11 @@ class _Table:
             if name in encoded
         }
         ids = self.columns["input_ids"]
-        # a mask is behind the vocabulary
+        # the id of a mask lies beyond the vocabulary
         self.unknown = ((ids == tokenizer.unk_token_id) | (ids >= tokenizer.vocab_size)).numpy()
 
     def reading(self, i: int) -> Places:
-        """List the places that either direction reads in turn, `[2, n + 1]`: `<S> w1 .. wn`, and `</S> wn .. w1`."""
+        """Return the positions that each direction reads, `[2, n + 1]`: `<S> w1 .. wn`, and `</S> wn .. w1`."""
         first, last = self.starts[i], self.starts[i + 1] - 1
         return np.stack([np.arange(first, last), np.arange(last, first, -1)])
 
@@ -262,12 +263,12 @@ def _losses(
     Args:
         model: The language model.
         table: The words.
-        readings: `B` times `[2, steps]`, the places that either direction reads, each in its own order.
-        most_steps: Steps of a row that are taken at once; the state goes on to the next ones.
-        state: The state to start from.
+        readings: `B` times `[2, steps]`, the positions that each direction reads, in its own order.
+        most_steps: The number of steps of a row to take at once; the state carries over to the next ones.
+        state: The initial state.
 
     Returns:
-        `B` times the losses `[2, steps]`, in the order of reading, and the state at the end.
+        `B` times the losses `[2, steps]`, in the order of reading, and the final state.
     """
     parts: list[list[NDArray[np.float64]]] = [[] for _ in readings]
     for start in range(0, max(reading.shape[1] for reading in readings), most_steps):
@@ -294,15 +295,13 @@ def _losses(
 
 @contextmanager
 def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], SentenceScore, str, int], None]]:
-    """Write a file of scores, a JSON object a line.
-
-    The file appears under its name when the block ends, and not at all if the block fails.
+    """Write scores as JSON Lines. The file appears when the block ends, and not at all if the block fails.
 
     Args:
         path: The new file.
 
     Yields:
-        What adds a sentence, given its words and its score, and the file and the line where it is.
+        A function that adds a sentence: it takes the words, the score, and the file and the line of the sentence.
 
     Raises:
         ElmoError: If the file exists, or cannot be written.

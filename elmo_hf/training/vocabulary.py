@@ -1,4 +1,4 @@
-"""The vocabulary of a language model: whether a tokenizer has it, and how to give the model another one.
+"""Change the vocabulary of a language model, and check that a tokenizer has it.
 
 Shape notation: `V` words of the vocabulary, padding (row 0) included, `P` width of one direction.
 """
@@ -18,34 +18,34 @@ from elmo_hf.model.tokenizer_backend_elmo import PAD
 
 Model = TypeVar("Model", bound=ElmoPreTrainedModel)
 
-# the ends of the names of parameters that have a row for each word
+# suffixes of the parameters that have a row for each word
 TABLES = ("softmax.weight", "softmax.bias", "word_embeddings.weight")
 
 
 def change_vocabulary(model: Model, tokenizer: ElmoTokenizer, words: Sequence[str]) -> tuple[Model, ElmoTokenizer]:
-    """Give a language model another vocabulary, as that of the domain on which its training goes on.
+    """Give a language model another vocabulary, such as that of the domain on which its training continues.
 
-    Words of the old vocabulary keep their rows of the softmax and of the word embeddings, and so do the boundaries and
-    `<UNK>`. The old model read a new word as `<UNK>` and predicted it as `<UNK>`, and so does the new one: the word
-    begins with the row of `<UNK>`, and `<UNK>` and all new words share its probability equally, by a bias that is
-    lower by the logarithm of their number. Words that are left out go, and the others share their probability.
+    Words of the old vocabulary, the boundary tokens and `<UNK>` keep their rows of the softmax and of the word
+    embeddings. The old model read and predicted a new word as `<UNK>`, so it starts with the row of `<UNK>`. `<UNK>`
+    and all new words share its probability equally: their bias is lower by the logarithm of their number.
+    Words that you leave out are gone, and the others share their probability.
 
     Args:
-        model: An ELMo of any class, with its trained weights; it stays as it is.
+        model: An ELMo of any class, with its trained weights; it does not change.
         tokenizer: The tokenizer of the model.
-        words: Lines of the new vocabulary, as for `ElmoTokenizer`, which appends `<S>`, `</S>` and `<UNK>` where they
-            are missing; in descending frequency for the sampled softmax.
+        words: The lines of the new vocabulary, in descending frequency for the sampled softmax. `ElmoTokenizer`
+            appends `<S>`, `</S>` and `<UNK>` if they are missing.
 
     Returns:
-        A new model of the same class, device and precision, in evaluation mode, and its tokenizer.
+        A new model of the same class, device and dtype, in evaluation mode, and its tokenizer.
 
     Raises:
-        ElmoError: If the tokenizer is not that of the model.
+        ElmoError: If the tokenizer does not belong to the model.
         TypeError: If `words` is not a sequence of words.
     """
     check_vocabulary(model, tokenizer)
     changed = _with_words(tokenizer, words)
-    # [V]: the old row of each new one; that of <UNK> where there was none
+    # [V], the old row of each new row, or that of <UNK>
     unknown = tokenizer.unk_token_id or 0
     old, rows = _rows(tokenizer), torch.zeros(changed.vocab_size, dtype=torch.long)
     new = torch.zeros(changed.vocab_size, dtype=torch.bool)
@@ -69,10 +69,10 @@ def change_vocabulary(model: Model, tokenizer: ElmoTokenizer, words: Sequence[st
 
 
 def check_vocabulary(model: ElmoPreTrainedModel, tokenizer: ElmoTokenizer) -> None:
-    """Refuse a tokenizer that does not have the words of a model.
+    """Refuse a tokenizer that does not belong to a model.
 
     Raises:
-        ElmoError: If its vocabulary is of another size.
+        ElmoError: If their vocabularies have different sizes.
     """
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ElmoError(
@@ -82,7 +82,7 @@ def check_vocabulary(model: ElmoPreTrainedModel, tokenizer: ElmoTokenizer) -> No
 
 
 def _with_words(tokenizer: ElmoTokenizer, words: Sequence[str]) -> ElmoTokenizer:
-    """Make a tokenizer that cuts and spells as the given one, with other words."""
+    """Return a tokenizer that splits and spells like the given one, with other words."""
     mask = {} if tokenizer.mask_token is None else {"mask_token": tokenizer.mask_token}
     changed = ElmoTokenizer(
         words,
@@ -103,7 +103,7 @@ def _with_words(tokenizer: ElmoTokenizer, words: Sequence[str]) -> ElmoTokenizer
 
 
 def _rows(tokenizer: ElmoTokenizer) -> dict[str, int]:
-    """Find the row of each word, without padding, and without what was added behind the words."""
+    """Return the row of each word, without padding and without tokens that were added after the vocabulary."""
     size = tokenizer.vocab_size
     return {word: row for word, row in tokenizer.get_vocab().items() if row < size and word != PAD}
 

@@ -125,7 +125,7 @@ def test_iob1_becomes_iob2(run: Run, capsys: pytest.CaptureFixture[str]) -> None
     Path("iob1.conll").write_text(columns([("New York Paris", "I-LOC I-LOC B-LOC")]), encoding="utf-8")
     run("--epochs=1", train="iob1.conll")
 
-    assert "note: 1 sentences had names that begin with I-" in capsys.readouterr().out
+    assert "note: 1 sentence had names that begin with I-" in capsys.readouterr().out
     model = AutoModelForTokenClassification.from_pretrained("out")
     assert list(model.config.id2label.values()) == ["B-LOC", "I-LOC"]
 
@@ -208,7 +208,7 @@ def test_takes_a_data_set(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_an_interrupted_training_goes_on_from_what_is_whole(run: Run) -> None:
     options = ["--dev=dev.conll", "--epochs=2"]
     run(*options, "--resume")
-    with pytest.raises(ElmoError, match=r"^out has checkpoints of a training: go on by --resume, or choose another"):
+    with pytest.raises(ElmoError, match=r"^out has checkpoints of a training: resume it with --resume"):
         run(*options)
     *_, last = sorted(Path("out").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
     weights = Path("out/model.safetensors").read_bytes()

@@ -366,7 +366,7 @@ def test_a_mask_in_the_text_is_learned_as_an_unknown_word(streams: bool) -> None
 def test_a_word_that_is_no_text_is_named_and_leaves_nothing_behind(wrong: object) -> None:
     collate = SentenceCollator(TOKENIZER)
 
-    with pytest.raises(ElmoError, match=rf"^{wrong!r} is no word: give words as texts\.$"):
+    with pytest.raises(ElmoError, match=rf"^{wrong!r} is not a word: give words as strings\.$"):
         collate([["a", wrong, "b"]])
 
     batch, expected = collate([["b", "a"]]), SentenceCollator(TOKENIZER)([["b", "a"]])

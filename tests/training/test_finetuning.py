@@ -83,7 +83,7 @@ def test_layers_are_computed_once_of_a_frozen_bilm_only(
     assert not layers_pay(tagger, rows, rows)
     tagger.unfreeze_bilm()
     assert not layers_pay(tagger, rows)
-    with pytest.raises(ElmoError, match=r"^The layers of a biLM that is trained change: freeze it, or do without"):
+    with pytest.raises(ElmoError, match=r"^The biLM is trained, so its layers change: freeze it"):
         compute_layers(tagger, tokenizer, rows)
 
 
