@@ -119,7 +119,7 @@ def bilm_fields(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
         return _released_fields(checkpoint.sizes, checkpoint) | _vocabulary_fields(checkpoint)
     options = _Section(checkpoint.options_name, checkpoint.options, "")
     if options.values.get("bidirectional", True) is not True:
-        raise options.error("bidirectional", "must be true: a model of one direction is no ELMo")
+        raise options.error("bidirectional", "must be true: a model of one direction is not an ELMo")
     fields = _lstm_fields(options.section("lstm"))
     if "char_cnn" in options.values:
         fields |= _character_fields(options.section("char_cnn"), checkpoint)

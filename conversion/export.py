@@ -1,4 +1,4 @@
-"""A model folder -> the weights and options that bilm-tf, AllenNLP and Flair read: `convert`, backwards."""
+"""Export a model folder to the weights and options that bilm-tf, AllenNLP and Flair read, the inverse of `convert`."""
 
 import copy
 import json
@@ -28,15 +28,15 @@ from .readers.vocabulary import SKIPPED_LINE, SPECIAL_WORDS
 from .write import PROVENANCE, SLACK
 
 
-#: Formats that a model can be exported to, and what each is for.
+#: Formats that a model can be exported to, and the files of each.
 FORMATS = {"allennlp-hdf5": "weights.hdf5, options.json and vocab.txt for AllenNLP 0.x to 2.x, Flair and bilm-tf"}
 
 WEIGHTS, OPTIONS, VOCABULARY = "weights.hdf5", "options.json", "vocab.txt"
 
-#: What the readers of this format add to the forget gate when they run.
+#: The number that readers of this format add to the forget gate at run time.
 ADDED_FORGET_BIAS = 1.0
 
-#: Task classes hold the model under this name.
+#: Prefix of the model's parameters in a class with a head.
 PREFIX = "elmo."
 
 WORD_TABLE = "token_encoder.word_embeddings.weight"
@@ -46,21 +46,21 @@ INPUT_TABLES = (WORD_TABLE, "token_encoder.char_embeddings.weight")
 
 
 def export(model_dir: str | Path, output: str | Path, *, format: str = "allennlp-hdf5") -> tuple[str, ...]:
-    """Write a model back in an original format.
+    """Export a model to an original format.
 
-    A model that was converted and not trained gives the arrays that it was made of, bit by bit, in float32.
+    A model that was converted and not trained gives the arrays of its original, bit by bit, in float32.
 
     Args:
         model_dir: The folder of a model, of any class and precision.
-        output: The folder to make; it must not exist.
+        output: The folder to create; it must not exist.
         format: One of `FORMATS`.
 
     Returns:
-        What the format cannot carry and was left out, or changed, one line each.
+        One line for each thing that was left out or changed because the format cannot hold it.
 
     Raises:
         ConversionError: If the format cannot hold the model, or a weight is missing or not finite.
-        ElmoError: If the folder is not of a model, a file in it is damaged, or the output exists or cannot be written.
+        ElmoError: If the folder holds no model, a file in it is damaged, or the output exists or cannot be written.
     """
     if format not in FORMATS:
         raise ConversionError(f"There is no format {format!r} to export to. Give one of: {', '.join(FORMATS)}.")
@@ -90,8 +90,8 @@ def original_options(config: ElmoConfig, original: Any = None) -> dict[str, Any]
 
     Args:
         config: The configuration.
-        original: The options that the model was converted from; kept whole, but for what the configuration does not
-            say any more, and with the keys that the readers of the format cannot do without.
+        original: The options that the model was converted from. They are kept, except where the configuration differs;
+            missing keys that the readers of the format need are added.
 
     Returns:
         The options for inference.
@@ -105,7 +105,7 @@ def original_options(config: ElmoConfig, original: Any = None) -> dict[str, Any]
 
 
 def _are_options(original: Any) -> bool:
-    """Whether these are options of bilm-tf, and not those of another program."""
+    """Tell whether these are options of bilm-tf, rather than those of another program."""
     return (
         isinstance(original, dict)
         and isinstance(original.get("lstm"), dict)
@@ -140,7 +140,7 @@ def _options_of(config: ElmoConfig) -> dict[str, Any]:
 
 
 def _merge(options: dict[str, Any], made: Mapping[str, Any]) -> None:
-    """Put into the options what they lack, or say otherwise; 3 and 3.0 are the same, and so are 0 and no clipping."""
+    """Update options that are missing or differ. 3 equals 3.0, and 0 and `None` both mean no clipping."""
     for key, value in made.items():
         if isinstance(value, dict):
             _merge(options.setdefault(key, {}), value)
@@ -152,7 +152,7 @@ def _refuse_unfit(config: ElmoConfig, folder: Path) -> None:
     """Refuse a model that the format has no arrays for.
 
     Raises:
-        ConversionError: If its words are made of something else than either bytes or a table of vectors.
+        ConversionError: If it encodes words neither from bytes alone nor from a table of vectors alone.
     """
     half = config.hidden_size // 2
     if config.word_embedding_dim and config.char_embedding_dim:
@@ -162,7 +162,7 @@ def _refuse_unfit(config: ElmoConfig, folder: Path) -> None:
     elif config.char_embedding_dim and config.char_vocab_size <= MIN_CHARACTER_ROWS:
         reason = "reads the characters of a dictionary of its own, not bytes"
     elif config.always_project and half in (config.char_feature_dim, config.intermediate_size):
-        reason = "projects to the width that was there before"
+        reason = "projects to the width that it already has"
     else:
         return
     raise _unfit(folder, reason)
@@ -173,10 +173,10 @@ def _unfit(folder: Path, reason: str) -> ConversionError:
 
 
 def _vocabulary(folder: Path, config: ElmoConfig, weights: "_Weights") -> list[str] | None:
-    """The lines of the vocabulary; `None` where the model needs none and its tokenizer has none.
+    """Return the lines of the vocabulary, or `None` if the model needs none and its tokenizer has none.
 
     Raises:
-        ConversionError: If the tokenizer is missing or not of this model, or a word cannot be a line.
+        ConversionError: If the tokenizer is missing or belongs to another model, or a word cannot be a line.
     """
     ids: dict[str, int] = {}
     if (folder / "tokenizer.json").is_file():
@@ -185,7 +185,7 @@ def _vocabulary(folder: Path, config: ElmoConfig, weights: "_Weights") -> list[s
             raise _unfit(folder, "reads the characters of a dictionary of its own, not bytes")
         ids = tokenizer.get_vocab()
         if ids.get(tokenizer.mask_token) == tokenizer.vocab_size:
-            # behind the words, and none of them
+            # `convert` added it after the words
             del ids[tokenizer.mask_token]
     lines = vocabulary_lines(ids)
     if not config.word_embedding_dim and lines in ([], list(SPECIAL_WORDS)):
@@ -199,7 +199,7 @@ def _vocabulary(folder: Path, config: ElmoConfig, weights: "_Weights") -> list[s
         if word != word.strip() or "\n" in word or "\r" in word or word == SKIPPED_LINE:
             raise ConversionError(f"{folder}: the word {word!r} cannot be a line of a vocabulary. Remove it.")
     if config.word_embedding_dim:
-        # [V + 1, n]: what `convert` appended is zero until it is trained
+        # [V + 1, n]: rows that `convert` appended are zero until they are trained
         table = weights[WORD_TABLE]
         while lines and lines[-1] in SPECIAL_WORDS and not table[len(lines)].any():
             lines.pop()
@@ -214,7 +214,7 @@ def _read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 class _Weights(Mapping[str, Tensor]):
-    """The parameters of a model folder by their names in `ElmoModel`, in float32, each read when it is asked for."""
+    """Map names in `ElmoModel` to the parameters of a model folder, read on access, in float32."""
 
     def __init__(self, folder: Path, resources: ExitStack) -> None:
         self.folder = folder
@@ -246,12 +246,12 @@ class _Weights(Mapping[str, Tensor]):
         return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a parameter, without reading it."""
+        """Return the shape of a parameter without reading it."""
         stored = self._prefix + name
         return tuple(self._files[stored].get_slice(stored).get_shape())
 
     def rest(self, used: set[str]) -> list[str]:
-        """Names of parameters that are not among the used ones, those of a task head included."""
+        """List the parameters that are not in `used`, including those of a task head."""
         return sorted(name for name in self._files if name.removeprefix(self._prefix) not in used)
 
     def check(self, rules: list[Rule]) -> None:
@@ -271,7 +271,7 @@ class _Weights(Mapping[str, Tensor]):
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files of weights: one, or those of the index beside them; none outside of the folder."""
+    """Return the single file of weights, or those that the index lists; all must lie in the folder."""
     if (single := folder / "model.safetensors").is_file():
         return [single]
     index = read_json(folder / "model.safetensors.index.json").get("weight_map")
@@ -290,7 +290,7 @@ def _is_name(name: Any) -> bool:
 
 
 def _expected_shapes(rules: list[Rule]) -> dict[str, tuple[int, ...]]:
-    """What the rules make of arrays without numbers."""
+    """Compute the shapes of the parameters by applying the rules to tensors on the meta device."""
     shapes: dict[str, tuple[int, ...]] = {}
     for rule in rules:
         made = rule.change.convert(torch.empty(shape, device="meta") for shape in rule.sources.values())
@@ -299,9 +299,9 @@ def _expected_shapes(rules: list[Rule]) -> dict[str, tuple[int, ...]]:
 
 
 def _write_arrays(path: Path, rules: list[Rule], weights: _Weights, config: ElmoConfig, notes: "_Notes") -> None:
-    """Write the arrays of one rule after the other: a full-size model is never in memory as a whole."""
+    """Write the arrays rule by rule, so that a full-size model is never in memory as a whole."""
     shift = config.forget_bias - ADDED_FORGET_BIAS
-    # HDF5 that cannot write to a file of its own ends the process, and not in order
+    # if HDF5 itself failed to write, it could abort the process
     with DeferredErrorFile(path, "w+") as raw:
         with h5py.File(raw, "w") as file:
             for rule in rules:
@@ -315,7 +315,7 @@ def _write_arrays(path: Path, rules: list[Rule], weights: _Weights, config: Elmo
 
 
 def _shifted(name: str, tensor: Tensor, shift: float, notes: "_Notes") -> Tensor:
-    """Add to the forget gate's part of a bias `[4C]`, the second of i, f, g, o; leave others alone."""
+    """Add `shift` to the forget gate of a bias `[4C]` (gates i, f, g, o); return other parameters unchanged."""
     if not (".input_projections." in name and name.endswith(".bias")):
         return tensor
     i, f, g, o = tensor.chunk(4)
@@ -330,7 +330,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 class _Notes:
-    """What is left out or changed, as lines for the user."""
+    """Collect a line for the user about each thing that is left out or changed."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -338,17 +338,17 @@ class _Notes:
         self._largest = 0.0
 
     def shifted(self, bias: Tensor, stored: Tensor, shift: float) -> None:
-        """Take down how many biases another addition makes differ."""
+        """Count the biases that the shift rounded, and keep the largest difference."""
         difference = (stored.double() - shift - bias.double()).abs()
         self._biases += bias.numel()
         self._rounded += int(difference.count_nonzero())
         self._largest = max(self._largest, float(difference.max()))
 
     def look_through(self, config: ElmoConfig, weights: _Weights, rules: list[Rule]) -> None:
-        """Find what the rules do not take along."""
+        """Add a line for each thing that the rules leave out."""
         if self._rounded:
             self.lines.append(
-                f"The readers of this format add {ADDED_FORGET_BIAS:g} to the forget gates, so it was taken off: "
+                f"The readers of this format add {ADDED_FORGET_BIAS:g} to the forget gates, so it was subtracted: "
                 f"{self._rounded:,} of {self._biases:,} biases were rounded, by {self._largest:.1e} at most."
             )
         used = {name for rule in rules for name in rule.targets}

@@ -1,11 +1,12 @@
 """An independent ELMo biLM in NumPy, to check converted models against.
 
-It reads the original HDF5 weights and options itself and follows the program that trained them step by step, in
-float64: https://github.com/allenai/bilm-tf. It shares no code with the model, the tokenizer, the readers or the
-mapping of names, so that an error in one of them cannot hide by being in the other as well.
+It reads the original HDF5 weights and options itself and computes in float64, step by step like the original program,
+https://github.com/allenai/bilm-tf. It shares no code with the model, the tokenizer, the readers or the mapping of
+names, so that an error in one of them cannot be in both.
 
-Shape notation: `n` words of a sentence (with both boundaries where it says so), `M` characters of a word, `d` width of
-a character, `F` filters, `P` half of a vector, `C` cell of the LSTM, `L` biLSTM layers.
+Shape notation: `n` words of a sentence (including boundary tokens where stated), `M` characters of a word, `d`
+width of a character embedding, `F` filters, `P` half the width of a vector, `C` width of an LSTM cell, `L` biLSTM
+layers.
 """
 
 import gzip
@@ -25,7 +26,7 @@ CellState = tuple[Array, Array]
 # [layer][direction], the forward direction first
 State = tuple[tuple[CellState, CellState], ...]
 
-# Characters: the 256 bytes, then these; each is stored one row higher, because row 0 means "no character".
+# character codes above the 256 bytes
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = 256, 257, 258, 259, 260
 # `BasicLSTMCell(forget_bias=1)`: added when the network runs, not part of the stored bias
 FORGET_BIAS = 1.0
@@ -37,7 +38,7 @@ class NumpyBilm:
     Args:
         weights: HDF5 file that bilm-tf dumped.
         options: The JSON file that goes with it.
-        vocabulary: The vocabulary, one word a line; only a model that reads words has a use for it.
+        vocabulary: The vocabulary, one word per line; only a model that reads words uses it.
 
     Raises:
         ValueError: If the file lacks an array that the options call for, or a vocabulary is needed and not given.
@@ -59,10 +60,10 @@ class NumpyBilm:
         self.cells = [[self._cell(layer, direction) for direction in (0, 1)] for layer in range(self.num_layers)]
 
     def layers(self, words: Sequence[str], state: State | None = None, *, keep_boundaries: bool = False) -> Array:
-        """Compute every layer for one sentence; `run` gives the state as well.
+        """Compute every layer for one sentence; the arguments are those of `run`.
 
         Returns:
-            `[L + 1, n, 2P]`: the token layer twice side by side, then each biLSTM layer.
+            `[L + 1, n, 2P]`: the token layer, concatenated with itself, then each biLSTM layer.
         """
         return self.run(words, state, keep_boundaries=keep_boundaries)[0]
 
@@ -72,8 +73,8 @@ class NumpyBilm:
         """Compute every layer for one sentence, and the state to pass on to the next.
 
         Args:
-            words: The sentence without its boundaries.
-            state: What an earlier call returned; a fresh start by default.
+            words: The sentence without boundary tokens.
+            state: The state that an earlier call returned; zeros by default.
             keep_boundaries: Keep the vectors of `<S>` and `</S>`.
 
         Returns:
@@ -88,19 +89,19 @@ class NumpyBilm:
         *,
         keep_boundaries: bool = False,
     ) -> list[tuple[Array, State]]:
-        """Compute sentences side by side, which is many times faster than one by one.
+        """Compute a batch of sentences, which is many times faster than one at a time.
 
         Args:
-            sentences: Each as for `run`.
-            states: One for each sentence.
-            keep_boundaries: As for `run`.
+            sentences: The words of each sentence, without boundary tokens.
+            states: A state for each sentence; zeros by default.
+            keep_boundaries: Keep the vectors of `<S>` and `</S>`.
 
         Returns:
-            For each sentence what `run` returns.
+            For each sentence, the layers `[L + 1, n, 2P]` and the state after its last word.
         """
         framed = [["<S>", *words, "</S>"] for words in sentences]
         every_token = self.token_layer([word for words in framed for word in words])
-        # for each sentence [n, P], boundaries included
+        # [n, P] for each sentence, boundary tokens included
         tokens = np.split(every_token, np.cumsum([len(words) for words in framed])[:-1])
         outputs = [[np.concatenate([each, each], axis=1)] for each in tokens]
         after: list[list[tuple[CellState, CellState]]] = [[] for _ in sentences]
@@ -117,7 +118,7 @@ class NumpyBilm:
         return [(np.stack(out)[:, inner], tuple(pairs)) for out, pairs in zip(outputs, after, strict=True)]
 
     def token_layer(self, words: Sequence[str]) -> Array:
-        """Encode words without their context, `[n, P]`."""
+        """Encode words without context, `[n, P]`."""
         if not self.cnn:
             return self._look_up(words)
         distinct = list(dict.fromkeys(words))
@@ -125,13 +126,13 @@ class NumpyBilm:
         return encoded[[distinct.index(word) for word in words]]
 
     def _look_up(self, words: Sequence[str]) -> Array:
-        # [V + 1, P]: for what is missing, `<UNK>` included, TensorFlow reads the row of zeros that it puts in front
+        # [V + 1, P]: for a missing word, and for a missing `<UNK>`, bilm-tf reads a row of zeros
         table = np.pad(self._array("embedding"), ((0, 1), (0, 0)))
         unknown = self.rows.get("<UNK>", len(table) - 1)
         return table[[self.rows.get(word, unknown) for word in words]]
 
     def _encode_characters(self, words: Sequence[str]) -> Array:
-        """Characters -> convolutions -> maximum -> activation -> highways -> projection, `[n, P]`."""
+        """Apply convolutions, maximum, activation, highway layers and projection to characters, `[n, P]`."""
         length = self.cnn.get("max_characters_per_token", 50)
         # [n, M, d]
         characters = self.arrays["char_embed"][[spell(word, length) for word in words]]
@@ -146,7 +147,7 @@ class NumpyBilm:
         return x
 
     def _convolve(self, characters: Array, i: int, width: int) -> Array:
-        """Slide one kernel over the characters and keep the largest answer of each filter, `[n, filters]`."""
+        """Apply one kernel at every position and keep the maximum of each filter, `[n, filters]`."""
         # [width, d, filters]
         kernel = self._array(f"CNN/W_cnn_{i}")[0]
         best = np.full((len(characters), kernel.shape[-1]), -np.inf)
@@ -156,13 +157,13 @@ class NumpyBilm:
         return best + self._array(f"CNN/b_cnn_{i}")
 
     def _highway(self, x: Array, name: str) -> Array:
-        # TensorFlow calls it carry, yet it gates the transformed part
+        # bilm-tf calls it carry, although it gates the transformed part
         gate = sigmoid(x @ self._array(f"{name}/W_carry") + self._array(f"{name}/b_carry"))
         transformed = np.maximum(x @ self._array(f"{name}/W_transform") + self._array(f"{name}/b_transform"), 0)
         return gate * transformed + (1 - gate) * x
 
     def _cell(self, layer: int, direction: int) -> str:
-        """Find the group that holds one LSTM: a model of one layer may lack the `MultiRNNCell` around it."""
+        """Find the group of one LSTM; a model of one layer may lack the enclosing `MultiRNNCell`."""
         name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
         alone = f"RNN_{direction}/RNN/LSTMCell"
         return alone if self.num_layers == 1 and f"{alone}/W_0" in self.arrays else name
@@ -170,31 +171,31 @@ class NumpyBilm:
     def _run_cell(
         self, layer: int, direction: int, inputs: list[Array], states: list[CellState | None]
     ) -> tuple[list[Array], list[CellState]]:
-        """Run one LSTM over each sentence, `[n, P]` to `[n, P]`, in the order in which the inputs are given."""
+        """Run one LSTM over each sentence, `[n, P]` to `[n, P]`, in the order of the inputs."""
         name = self.cells[layer][direction]
         kernel, bias = self._array(f"{name}/W_0"), self._array(f"{name}/B")
         projection = self.arrays.get(f"{name}/W_P_0")
-        # the rows of the kernel are the input's first, then those of the hidden state
+        # rows of the kernel: the input's, then the hidden state's
         empty = (np.zeros(len(kernel) - inputs[0].shape[1]), np.zeros(len(bias) // 4))
         # [sentences, P], [sentences, C]
         hidden, cells = (np.stack(parts) for parts in zip(*(state or empty for state in states), strict=True))
         outputs = [np.empty_like(each) for each in inputs]
         lengths = np.array([len(each) for each in inputs])
         for t in range(lengths.max()):
-            # the sentences that have a word here
+            # sentences that have a word at t
             rows = np.flatnonzero(lengths > t)
             x = np.stack([inputs[row][t] for row in rows])
             # TensorFlow's order: input gate, candidate, forget gate, output gate
             i, g, f, o = np.split(np.concatenate([x, hidden[rows]], axis=1) @ kernel + bias, 4, axis=1)
             c = sigmoid(f + FORGET_BIAS) * cells[rows] + sigmoid(i) * np.tanh(g)
-            # the clipped cell is what is carried on
+            # the state keeps the clipped cell
             c = np.clip(c, -self.cell_clip, self.cell_clip)
             h = sigmoid(o) * np.tanh(c)
             if projection is not None:
                 h = np.clip(h @ projection, -self.projection_clip, self.projection_clip)
             hidden[rows], cells[rows] = h, c
             for row in rows:
-                # the residual is around the cell: what is carried on does not contain it
+                # the residual is around the cell, so the state does not contain it
                 residual = inputs[row][t] if self.skip and layer > 0 else 0
                 outputs[row][t] = hidden[row] + residual
         return outputs, list(zip(hidden, cells, strict=True))
@@ -206,7 +207,7 @@ class NumpyBilm:
 
 
 def spell(word: str, length: int) -> list[int]:
-    """Spell a word as the rows of the character table: `length` of them."""
+    """Spell a word as `length` rows of the character table."""
     if word == "<S>":
         middle = [BEGIN_SENTENCE]
     elif word == "</S>":
@@ -214,12 +215,12 @@ def spell(word: str, length: int) -> list[int]:
     else:
         middle = list(word.encode("utf-8", "ignore")[: length - 2])
     characters = [BEGIN_WORD, *middle, END_WORD]
-    # the stored table has no row for "no character", so the rows are the bare codes
+    # the stored table has no row for "no character", so a row is a code
     return characters + [PADDING] * (length - len(characters))
 
 
 def sigmoid(x: Array) -> Array:
-    """The logistic function, by the identity that cannot overflow."""
+    """Compute the logistic function by an identity that cannot overflow."""
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
@@ -239,7 +240,7 @@ def _read_vocabulary(path: Path | None) -> dict[str, int]:
     opened = gzip.open if Path(path).suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8") as file:
         words = [word for word in (line.strip() for line in file) if word != "!!!MAXTERMID"]
-    # of two equal lines the later counts, as in the dictionary of the original program
+    # as in bilm-tf, the last line of a word counts
     return {word: row for row, word in enumerate(words)}
 
 

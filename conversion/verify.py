@@ -1,6 +1,6 @@
 """Compare a converted model, layer by layer, with an independent computation from the original files.
 
-Shape notation: `B` sentences, `T` words with both boundaries, `H` width of a vector, `L` biLSTM layers.
+Shape notation: `B` sentences, `T` tokens with both boundary tokens, `H` width of a vector, `L` biLSTM layers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,38 +21,38 @@ from .readers import bilm_hdf5
 from .readers.base import ConversionError, describe
 
 
-# Differences that rounding explains, for numbers up to 1 and in proportion above, by the type in which the weights are
-# stored. The model computes in float64 whatever they are, so that of float32 weights nothing is lost; those in half
-# precision are rounded themselves, which shows step after step.
+# Differences that rounding explains for values up to 1, and in proportion above, by the dtype of the stored weights.
+# The model computes in float64, so float32 weights lose nothing. Weights in half precision are rounded themselves, and
+# the error grows step by step.
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-8, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 BATCH_SIZE = 32
 
-# what conversions and tokenizers get wrong
+# sentences that conversions and tokenizers are likely to get wrong
 AWKWARD_SENTENCES: tuple[tuple[str, ...], ...] = (
     ("The", "bank", "raised", "rates", "yesterday", "."),
     (),
     ("Yes",),
     ("",),
     ("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft", "is", "long"),
-    # the 48 bytes that a word has end inside a character
+    # the limit of 48 bytes falls inside a character
     ("日本語" * 6, "日本語"),
     ("naïve", "façade", "“", "Hà", "Nội", "👩‍👩‍👧", "e\u0301", "\x00", "EU-wide"),
     ("<S>", "</S>", "<UNK>", "<PAD>", "the", "<S>"),
-    # no longer: large random weights double a rounding at every word or two, until nothing but it is left
+    # not longer: large random weights double a rounding error every word or two, until it hides everything else
     ("the",) * 10,
 )
 
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """How far one layer of the model is from the original.
+    """The difference between one layer of the model and the original.
 
     Attributes:
         layer: 0 for the token layer, then the biLSTM layers.
-        with_state: Whether the sentences went on from the state that they had left, or began afresh.
-        max_abs: The largest difference of two numbers.
-        scale: The largest number of the layer.
+        with_state: Whether the sentences started from the state that the first run had left, or from zeros.
+        max_abs: The largest absolute difference.
+        scale: The largest absolute value of the layer.
         tolerance: The largest difference that rounding explains.
     """
 
@@ -64,7 +64,7 @@ class LayerDifference:
 
     @property
     def passed(self) -> bool:
-        """Whether rounding explains the difference; one that is not a number is never explained."""
+        """Whether rounding explains the difference; NaN fails this comparison."""
         return self.max_abs <= self.tolerance
 
 
@@ -73,18 +73,18 @@ def verify(
     sources: Sequence[str | Path],
     sentences: Sequence[Sequence[str]] | None = None,
 ) -> list[LayerDifference]:
-    """Compare a converted model with `NumpyBilm`, which reads the original files itself. Both compute in float64.
+    """Compare a converted model with `NumpyBilm`, which reads the original files itself; both compute in float64.
 
     Args:
         model_dir: The folder of the converted model.
         sources: The original, in any form that `convert` takes.
-        sentences: Lists of words, without boundaries; by default some that are easily got wrong.
+        sentences: Lists of words without boundary tokens; by default some awkward ones.
 
     Returns:
-        For each layer the difference of a fresh start, and then for each the difference with the state passed on.
+        The difference of each layer from a zero state, then that of each layer with the state passed on.
 
     Raises:
-        ConversionError: If the original cannot be read, or is of another size than the model.
+        ConversionError: If the original cannot be read, or its size differs from the model's.
         ElmoError: If the model cannot be read.
     """
     if sentences is None:
@@ -104,7 +104,7 @@ def verify(
                 f"{model_dir} has {_describe(computed)} but {oracle.name} has {_describe(expected)}: "
                 "give the original that it was converted from."
             )
-        # `maximum` keeps what is not a number
+        # `maximum` keeps NaN
         largest[kind] = np.maximum(largest[kind], np.abs(computed - expected).max(axis=(1, 2)))
         scales[kind] = np.maximum(scales[kind], np.abs(expected).max(axis=(1, 2)))
     return [
@@ -132,7 +132,7 @@ def _read_oracle(sources: Sequence[str | Path]) -> NumpyBilm:
 
 @contextmanager
 def _oracle_errors() -> Iterator[None]:
-    """Turn errors of the oracle, which shares no code with this package, into this package's."""
+    """Turn errors of the oracle, which shares no code with this package, into a `ConversionError`."""
     try:
         yield
     except ValueError as error:
@@ -142,9 +142,10 @@ def _oracle_errors() -> Iterator[None]:
 def _both(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, oracle: NumpyBilm, sentences: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.float64]]]:
-    """Compute each sentence twice by both: 0 and the layers of a fresh start, 1 and those that go on from its state.
+    """Run each sentence twice through model and oracle.
 
-    Layers are `[L + 1, T, H]`.
+    Yields:
+        0 for a zero state or 1 for the state passed on, and the layers `[L + 1, T, H]` of model and oracle.
     """
     for start in range(0, len(sentences), BATCH_SIZE):
         batch = [list(words) for words in sentences[start : start + BATCH_SIZE]]
@@ -161,7 +162,7 @@ def _both(
 def _run_model(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch: list[list[str]]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-    """Run a batch afresh, then once more with its state; for each sentence the layers `[L + 1, T, H]`."""
+    """Run a batch from a zero state, then from the state it left; return each sentence's layers `[L + 1, T, H]`."""
     inputs = tokenizer(batch, is_split_into_words=True, padding=True, return_tensors="pt")
     fresh = model(**inputs, output_hidden_states=True, use_cache=True)
     going_on = model(**inputs, output_hidden_states=True, state=fresh.state)

@@ -1,4 +1,4 @@
-"""Take the members that a model may be made of out of a zip or tar archive, trusting nothing that the archive says."""
+"""Extract the members of a zip or tar archive that may be parts of a model; the archive is not trusted."""
 
 import bz2
 import errno
@@ -22,10 +22,10 @@ from ..readers.content import HEAD, Kind, kind_of, kind_of_head
 #: Kinds that some reader reads; other members are only listed.
 WANTED = frozenset({Kind.HDF5, Kind.JSON, Kind.TEXT, Kind.GZIP, Kind.TORCH, Kind.PICKLE})
 
-#: Parts of a TensorFlow checkpoint, and ELMoForManyLangs's dictionaries, whose first bytes say nothing.
+#: Parts of a TensorFlow checkpoint and ELMoForManyLangs's dictionaries, whose first bytes do not identify them.
 WANTED_NAMES = re.compile(r".*\.(index|data-\d{5}-of-\d{5}|dic)", re.DOTALL)
 
-#: What unpacks each kind of tar archive.
+#: Functions that open each kind of tar archive.
 TARS: dict[Kind, Callable[[Path, Literal["rb"]], Any]] = {
     Kind.TAR: io.FileIO,
     Kind.TAR_GZ: gzip.GzipFile,
@@ -34,32 +34,32 @@ TARS: dict[Kind, Callable[[Path, Literal["rb"]], Any]] = {
 
 MAX_MEMBERS = 10_000
 
-#: Weights hardly compress, text does by 3 to 5; an archive that claims much more is a bomb.
+#: Weights hardly compress, and text compresses by 3 to 5; an archive that claims much more is a bomb.
 MAX_EXPANSION = 5
 MAX_SMALL = 1 << 24
 
 #: tarfile reads a few times at the end of an intact archive.
 MAX_READS_AT_END = 100
 
-#: Bytes that are read of a zip archive at once. Only its directory is read in one piece; of 10,000 members it is less.
+#: Bytes read from a zip archive at once. Only its directory is read in one piece, less than this for 10,000 members.
 MAX_PIECE = 1 << 22
 
-#: Those that unpack a piece of any size bit by bit; others are not used for models.
+#: Compressions that can be unpacked in small pieces; models use no others.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-#: A long name in a tar archive is kept beside its header; no more than this is read of it.
+#: Bytes of a long name in a tar archive, which is stored beside the header, at most.
 MAX_LONG_NAME = 1 << 16
 
 
 def extract(archive: InputFile, folder: Path) -> list[InputFile]:
-    """Extract what a model may be made of; names inside the archive never become paths.
+    """Extract the members that may be parts of a model; their names never become paths.
 
     Args:
         archive: A zip or tar archive.
         folder: An empty temporary folder.
 
     Returns:
-        Every member but dotfiles and macOS's resource forks; those of a wanted kind have a path.
+        Every member except dotfiles and macOS's resource forks; those of a wanted kind have a path.
 
     Raises:
         ConversionError: If the archive is damaged, encrypted, or looks hostile.
@@ -68,14 +68,14 @@ def extract(archive: InputFile, folder: Path) -> list[InputFile]:
 
 
 def extract_zip(archive: InputFile, folder: Path) -> list[InputFile]:
-    """Extract what a model may be made of; names inside the archive never become paths.
+    """Extract the members that may be parts of a model; their names never become paths.
 
     Args:
         archive: The zip file.
         folder: An empty temporary folder.
 
     Returns:
-        Every member but dotfiles and macOS's resource forks; those of a wanted kind have a path.
+        Every member except dotfiles and macOS's resource forks; those of a wanted kind have a path.
 
     Raises:
         ConversionError: If the archive is damaged, encrypted, or looks hostile.
@@ -94,18 +94,20 @@ def extract_zip(archive: InputFile, folder: Path) -> list[InputFile]:
             f"{archive.name} cannot be unpacked ({error}). Unpack it and give the folder."
         ) from error
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, OSError) as error:
-        # what the system refuses has a number, but for a place before the start of the file
+        # errors of the system have a number; EINVAL comes from a damaged zip that points before its start
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise ConversionError(f"{archive.name} is a damaged or truncated zip ({error}). Download it again.") from error
 
 
 class _Careful(io.FileIO):
-    """A file that is not read in huge pieces, whatever it says of its size."""
+    """A file that refuses to be read in huge pieces, whatever size the zip claims."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is not None and size > MAX_PIECE:
-            raise ConversionError(f"{self.name} has a directory of {size:,} bytes: this is no archive of one model.")
+            raise ConversionError(
+                f"{self.name} has a directory of {size:,} bytes: this is not the archive of one model."
+            )
         return super().read(size)
 
 
@@ -124,7 +126,7 @@ def _leads_out(name: str) -> bool:
 
 def _check(archive: InputFile, members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MAX_MEMBERS:
-        raise ConversionError(f"{archive.name} has {len(members):,} members: this is no archive of one model.")
+        raise ConversionError(f"{archive.name} has {len(members):,} members: this is not the archive of one model.")
     for member in members:
         where = f"{archive.name}: member {member.filename!r}"
         if _leads_out(member.filename):
@@ -134,7 +136,7 @@ def _check(archive: InputFile, members: list[zipfile.ZipInfo]) -> None:
         if member.flag_bits & 1:
             raise ConversionError(f"{where} is encrypted. Unpack it with its password and give the folder.")
         if member.compress_type not in COMPRESSIONS:
-            raise ConversionError(f"{where} is compressed in a way that is not read. Unpack it and give the folder.")
+            raise ConversionError(f"{where} uses a compression that is not supported. Unpack it and give the folder.")
     size = archive.location.stat().st_size
     claimed = sum(member.file_size for member in members)
     if claimed > MAX_EXPANSION * size + MAX_SMALL:
@@ -162,7 +164,20 @@ def _is_wanted(kind: Kind, name: str) -> bool:
 
 
 def extract_tar(archive: InputFile, folder: Path) -> list[InputFile]:
-    """`extract` for a tar archive, plain, gzip or bzip2: read once from its start, and no further than its limit."""
+    """Extract the members that may be parts of a model; their names never become paths.
+
+    The archive is read once from its start, and not beyond a limit.
+
+    Args:
+        archive: The tar archive: plain, gzip or bzip2.
+        folder: An empty temporary folder.
+
+    Returns:
+        Every member except dotfiles and macOS's resource forks; those of a wanted kind have a path.
+
+    Raises:
+        ConversionError: If the archive is damaged, or looks hostile.
+    """
     size = archive.location.stat().st_size
     try:
         with ExitStack() as resources:
@@ -174,25 +189,27 @@ def extract_tar(archive: InputFile, folder: Path) -> list[InputFile]:
                 _extract_stream(content, archive=archive, member=name, path=folder / f"{i}")
                 for i, (name, content) in enumerate(_regular_members(opened, archive, limit))
             ]
-            # the checksum of gzip and bzip2 comes after all that tar reads
+            # gzip and bzip2 store a checksum after the last byte that tar reads
             while limited.read(CHUNK):
                 pass
             return files
     except ConversionError:
         raise
     except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
-        # what the system refuses has a number, what gzip and bzip2 find damaged has none
+        # errors of the system have a number, those of gzip and bzip2 have none
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ConversionError(f"{archive.name} is a damaged or truncated tar ({error}). Download it again.") from error
 
 
 def _regular_members(opened: tarfile.TarFile, archive: InputFile, limit: int) -> Iterator[tuple[str, BinaryIO]]:
-    """Names and contents of the files; whatever is neither file nor folder, or claims too much, is refused."""
+    """Yield names and contents of the files; refuse members that are neither file nor folder, or claim too much."""
     for number, member in enumerate(opened):
         where = f"{archive.name}: member {member.name!r:.200}"
         if number >= MAX_MEMBERS:
-            raise ConversionError(f"{archive.name} has over {MAX_MEMBERS:,} members: this is no archive of one model.")
+            raise ConversionError(
+                f"{archive.name} has over {MAX_MEMBERS:,} members: this is not the archive of one model."
+            )
         if not 0 <= member.size <= limit:
             raise ConversionError(f"{where} claims {member.size:,} bytes: this looks like a tar bomb.")
         if member.isdir() or _is_hidden(member.name):
@@ -200,8 +217,8 @@ def _regular_members(opened: tarfile.TarFile, archive: InputFile, limit: int) ->
         if _leads_out(member.name):
             raise ConversionError(f"{where} leads out of the archive. Get the archive from its publisher.")
         if not member.isreg() or member.issparse():
-            what = "a link" if member.islnk() or member.issym() else "no regular file"
-            raise ConversionError(f"{where} is {what}. Unpack the archive and give the folder.")
+            kind = "a link" if member.islnk() or member.issym() else "not a regular file"
+            raise ConversionError(f"{where} is {kind}. Unpack the archive and give the folder.")
         content = opened.extractfile(member)
         if content is None:
             raise ConversionError(f"{where} cannot be read. Unpack the archive and give the folder.")
@@ -222,7 +239,7 @@ def _extract_stream(content: BinaryIO, *, archive: InputFile, member: str, path:
 
 
 class _Limited(io.RawIOBase):
-    """A stream that stops an archive which unpacks to more than any model does, or is read on and on at its end."""
+    """A stream that fails if an archive unpacks to more than its limit, or is read too often at its end."""
 
     def __init__(self, stream: BinaryIO, *, limit: int, name: str) -> None:
         self.stream, self.left, self.name = stream, limit, name
@@ -234,7 +251,7 @@ class _Limited(io.RawIOBase):
         if self.left < 0:
             raise ConversionError(f"{self.name} unpacks to many times its size: this looks like a tar bomb.")
         if not data:
-            # to pass over a member tarfile reads, however far it is to the end that the header claims
+            # tarfile skips a member by reading, however large the header claims it is
             self.reads_at_end += 1
             if self.reads_at_end > MAX_READS_AT_END:
                 raise EOFError("the end is missing")
@@ -242,7 +259,7 @@ class _Limited(io.RawIOBase):
 
 
 class _Header(tarfile.TarInfo):
-    """A header whose long name is no longer than a name can be: tarfile reads it into memory, whatever its size."""
+    """A header that limits the length of a long name, which tarfile reads into memory whatever its size."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":

@@ -1,7 +1,7 @@
-"""Download one file over HTTP: resumable, checked, kept in the user's cache folder.
+"""Download a file over HTTP: resume, check, and keep it in the user's cache folder.
 
-The standard library does it: huggingface_hub brings httpx in some versions and httpx2 in others, and its own download
-function is for the Hub's answers.
+This uses the standard library, because huggingface_hub depends on httpx in some versions and httpx2 in others, and its
+own download function expects the Hub's responses.
 """
 
 import contextlib
@@ -33,16 +33,16 @@ logger = logging.getLogger(__name__)
 #: Seconds without a byte after which a connection counts as broken.
 TIMEOUT = 30.0
 
-#: Attempts in a row that bring no new byte.
+#: Consecutive attempts that bring no new byte, at most.
 MAX_ATTEMPTS = 5
 
-#: Seconds before the first new attempt; doubled at each further one.
+#: Seconds before the first retry; doubled for each further one.
 WAIT = 1.0
 
-#: HTTP answers that may be otherwise in a moment.
+#: HTTP statuses that may change on a retry.
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-#: What follows a redirection: `urlopen` would go on to ftp, too.
+#: Handlers for HTTP alone: `urlopen` would also follow a redirection to ftp.
 HANDLERS = (
     urllib.request.ProxyHandler,
     urllib.request.UnknownHandler,
@@ -55,18 +55,18 @@ HANDLERS = (
 
 
 class _BrokenDownloadError(Exception):
-    """A connection that broke off: the reason to try again."""
+    """Raised if a connection breaks off, so that the download is tried again."""
 
 
 @dataclass
 class _Partial:
-    """A file that is growing, and what the server said of it, so that only the same file is resumed.
+    """A file that is being downloaded, and its description by the server, so that only the same file is resumed.
 
     Attributes:
         path: The bytes so far.
-        validator: The server's strong ETag, or its date of last change; without one nothing is resumed.
-        total: Bytes of the whole file, where the server says it.
-        ranges: Whether to ask for parts; not after the server refused one.
+        validator: The server's strong ETag, or its date of last change; without one the download is not resumed.
+        total: The size of the whole file in bytes, if the server states it.
+        ranges: Whether to request ranges; false after the server refused one.
     """
 
     path: Path
@@ -87,13 +87,13 @@ class _Partial:
         return self.ranges and self.size > 0 and self.validator is not None
 
     def load(self) -> None:
-        """Take up what an earlier process left; notes that cannot be read count as none."""
+        """Load the notes of an earlier process; ignore notes that cannot be read."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             notes = json.loads(self.notes.read_text(encoding="utf-8"))
             self.validator, self.total = notes["validator"], notes["total"]
 
     def restart(self, headers: http.client.HTTPMessage) -> None:
-        """Begin anew with the file that these headers describe."""
+        """Start again with the file that these headers describe."""
         etag = headers.get("ETag", "")
         self.validator = etag if etag.startswith('"') else headers.get("Last-Modified")
         length = headers.get("Content-Length", "")
@@ -106,33 +106,33 @@ class _Partial:
         self.notes.unlink(missing_ok=True)
 
     def refuse(self) -> None:
-        """Throw away what does not fit what the server sent, and take the whole file from now on."""
+        """Discard the file, which does not match the server's, and request whole files from now on."""
         self.remove()
         self.ranges = False
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `$ELMO_HF_CACHE`, else `~/.cache/elmo_hf`."""
+    """Return the folder for downloads: `$ELMO_HF_CACHE`, or else `~/.cache/elmo_hf`."""
     return Path(os.environ.get("ELMO_HF_CACHE") or Path.home() / ".cache" / "elmo_hf")
 
 
 def download(url: str, *, cache_dir: Path | None = None, progress: bool = False) -> Path:
-    """Download a file, or take it from the cache where it is whole already.
+    """Download a file, or return it from the cache.
 
-    A broken download is taken up where it stopped, also by a later process, if the server can do so and still has
-    the same file (`Range` with `If-Range`). The size is checked against the server's.
+    A broken download is resumed, even by a later process, if the server supports it and still has the same file
+    (`Range` with `If-Range`). The size is compared with the server's.
 
     Args:
         url: A link that begins with `https://` or `http://`.
-        cache_dir: Where to keep it; `cache_folder()` by default. Delete the file there to download it anew, or let
-            `refused_is_forgotten` do so.
-        progress: Show a bar.
+        cache_dir: The folder to keep it in; `cache_folder()` by default. To download the file again, delete it there,
+            or let `refused_is_forgotten` do so.
+        progress: Show a progress bar.
 
     Returns:
         The path of the file in the cache.
 
     Raises:
-        ConversionError: If it cannot be had; one line that names the link and the reason.
+        ConversionError: If the download fails; the message is one line that names the link and the reason.
     """
     _check_link(url)
     folder = (cache_dir or cache_folder()) / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
@@ -151,10 +151,10 @@ def download(url: str, *, cache_dir: Path | None = None, progress: bool = False)
 
 @contextlib.contextmanager
 def refused_is_forgotten(path: Path) -> Iterator[None]:
-    """Remove a download from the cache if what is done with it ends in an error that names it.
+    """Remove a download from the cache if this block raises an error that names it.
 
-    A server that tells no size, or a wrong one, can break off without being found out, until the file is read. The
-    next run is to have it afresh, not the same half of it.
+    If a server states no size, or a wrong one, a truncated download is noticed only when the file is read. The next
+    run then downloads it again instead of reading the same half.
     """
     try:
         yield
@@ -167,7 +167,7 @@ def refused_is_forgotten(path: Path) -> Iterator[None]:
 
 
 def shown_url(url: str) -> str:
-    """The link without what may be secret in it: user, password, query and fragment. It need not be valid."""
+    """Return a link without parts that may be secret: user, password, query and fragment. It need not be valid."""
     return printable(re.sub(r"(?<=//)[^/]*@", "", re.split(r"[?#]", url, maxsplit=1)[0]))
 
 
@@ -188,7 +188,7 @@ def _check_link(url: str) -> None:
 
 
 def _invalid(url: str) -> ConversionError:
-    return ConversionError(f"{shown_url(url)} is no valid link. Check it.")
+    return ConversionError(f"{shown_url(url)} is not a valid link. Check it.")
 
 
 def _file_name(url: str) -> str:
@@ -196,9 +196,9 @@ def _file_name(url: str) -> str:
 
 
 def _fetch(url: str, partial: _Partial, *, progress: bool) -> None:
-    """Try until the file is whole; give up after some attempts in a row that brought nothing new."""
+    """Try until the file is complete; give up after `MAX_ATTEMPTS` consecutive attempts without a new byte."""
     failures = 0
-    # not the size before the attempt: one that begins anew may lose bytes, which the next one would seem to bring
+    # compare with the largest size so far, because an attempt that starts again loses bytes at first
     largest = partial.size
     while True:
         try:
@@ -218,7 +218,7 @@ def _fetch(url: str, partial: _Partial, *, progress: bool) -> None:
 def _gave_up(url: str, partial: _Partial, error: _BrokenDownloadError) -> ConversionError:
     if not partial.size:
         return ConversionError(f"{shown_url(url)} cannot be downloaded ({error}). Check the link and the network.")
-    remedy = "to go on from there" if partial.resumable else "to begin anew"
+    remedy = "to continue from there" if partial.resumable else "to start over"
     return ConversionError(
         f"{shown_url(url)}: the download broke off ({error}) at {partial.size:,} bytes. "
         f"Run the command again {remedy}."
@@ -227,7 +227,7 @@ def _gave_up(url: str, partial: _Partial, error: _BrokenDownloadError) -> Conver
 
 def _attempt(url: str, partial: _Partial, *, progress: bool) -> None:
     if partial.resumable and partial.size == partial.total:
-        # an earlier process was ended between the last byte and the renaming
+        # an earlier process ended between the last byte and the renaming
         return
     request = urllib.request.Request(_encoded(url), headers={"User-Agent": "elmo_hf"})
     if partial.resumable:
@@ -239,7 +239,7 @@ def _attempt(url: str, partial: _Partial, *, progress: bool) -> None:
             partial.restart(response.headers)
         elif not _continues(response.headers, partial):
             partial.refuse()
-            raise _BrokenDownloadError("the server sent another part than was asked for")
+            raise _BrokenDownloadError("the server sent a different part than requested")
         _copy(response, partial, progress=progress)
     if partial.total is not None and partial.size != partial.total:
         size = partial.size
@@ -275,15 +275,15 @@ def _copy(response: http.client.HTTPResponse, partial: _Partial, *, progress: bo
 
 @contextlib.contextmanager
 def _translated(url: str, partial: _Partial) -> Iterator[None]:
-    """Turn what can go wrong on a connection into another attempt or one clear line."""
+    """Turn errors of the connection into a retry or a one-line error."""
     shown = shown_url(url)
     try:
         yield
     except ConversionError:
         raise
     except (http.client.InvalidURL, ValueError) as error:
-        # where the server leads on to
-        raise ConversionError(f"{shown} leads to no valid link ({error}). Check the link.") from error
+        # the server redirected to it
+        raise ConversionError(f"{shown} leads to an invalid link ({error}). Check the link.") from error
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
             partial.refuse()
@@ -303,7 +303,7 @@ def _translated(url: str, partial: _Partial) -> Iterator[None]:
 
 
 def _encoded(url: str) -> str:
-    """Links as people paste them may hold spaces and letters beyond ASCII."""
+    """Encode the spaces and non-ASCII letters of a pasted link."""
     return quote(url, safe="%/:=&?~#+!$,;'@()*[]")
 
 

@@ -1,6 +1,6 @@
-"""Known releases of ELMo, as data: what they are made of, where their publishers put them, and whether they convert.
+"""List the known releases of ELMo: their files, addresses and licences, and whether they convert.
 
-Links and sizes are as documented by the publishers. None of the links was tried.
+Links and sizes come from the publishers' documentation. The links were not tried.
 """
 
 import textwrap
@@ -20,15 +20,15 @@ class Release:
     """One release, or one family of releases of the same kind.
 
     Attributes:
-        name: What it is called.
-        content: Languages or domain, and what it was trained on.
-        format: What it is made of.
+        name: Its name.
+        content: Languages or domain, and the training text.
+        format: The format of its files.
         files: Names of the files, as published.
-        where: Where the publisher put them.
+        where: The publisher's address.
         size: Size of the weights, and width of the vectors; `~` marks parameters times four bytes.
-        licence: Of the weights, as far as stated.
+        licence: The licence of the weights, if stated.
         converts: Whether this version converts it.
-        how: What to give to `convert`, or why it is refused.
+        how: The sources to give to `convert`, or why it is refused.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Release:
 
     @property
     def kind(self) -> str:
-        """Format and size."""
+        """Format and size, for a table."""
         return f"{self.format}, {self.size}" if self.size else self.format
 
     @property
     def answer(self) -> str:
-        """Whether and how it converts."""
+        """Whether and how it converts, for a table."""
         return f"{'yes' if self.converts else 'no'}: {self.how}"
 
 
@@ -284,14 +284,14 @@ RELEASES = (
 
 
 def as_text(releases: Iterable[Release] = RELEASES, *, width: int = 100) -> str:
-    """Lay the releases out for a terminal: one paragraph each, of lines of a name and a value.
+    """Format the releases for a terminal: a paragraph for each, with a name and a value on each line.
 
     Args:
         releases: The releases.
-        width: Columns.
+        width: The number of columns.
 
     Returns:
-        The text, without a line end at the end. Names of files and addresses are not broken.
+        The text, without a final line break. File names and addresses are not broken.
     """
     return "\n\n".join("\n".join(_lines(release, width)) for release in releases)
 
@@ -317,7 +317,7 @@ def _lines(release: Release, width: int) -> Iterator[str]:
 
 
 def as_markdown(releases: Iterable[Release] = RELEASES) -> str:
-    """Lay the releases out as the table of docs/conversion.md."""
+    """Format the releases as the table of docs/conversion.md."""
     rows = [("release", "content", "format, size", "files", "where", "licence", "converts"), ("---",) * 7]
     rows += [
         (each.name, each.content, each.kind, each.files, each.where, each.licence, each.answer) for each in releases
@@ -326,7 +326,7 @@ def as_markdown(releases: Iterable[Release] = RELEASES) -> str:
 
 
 def as_data(releases: Iterable[Release] = RELEASES) -> list[dict[str, Any]]:
-    """Give the releases as JSON can hold them."""
+    """Return the releases as data for JSON."""
     return [asdict(release) for release in releases]
 
 

@@ -1,4 +1,4 @@
-"""Turn what the user gave (files, a folder, a zip, links) into a flat list of files, and have it read."""
+"""Turn the user's sources (files, a folder, an archive, links) into a flat list of files, and read them."""
 
 import errno
 import logging
@@ -21,7 +21,7 @@ from .download import download, refused_is_forgotten, shown_url
 
 logger = logging.getLogger(__name__)
 
-#: What the system says where a file cannot be written whole.
+#: Errors of the system that mean that a file does not fit.
 NO_ROOM = {
     errno.ENOSPC: "The disk is full",
     errno.EDQUOT: "Your share of the disk is full",
@@ -31,7 +31,7 @@ NO_ROOM = {
 #: A folder with more files than this is not the folder of one model.
 MAX_FILES = 1000
 
-#: What bilm-tf's documentation calls vocabularies.
+#: Names of vocabularies in bilm-tf's documentation.
 VOCABULARY_NAME = re.compile(r".*vocab.*\.txt", re.IGNORECASE | re.DOTALL)
 
 
@@ -43,12 +43,12 @@ def read_original(
     Args:
         sources: Weights, options and perhaps a vocabulary, in any order; or one folder; or one zip as NLPL publishes
             it. Each may be a link that begins with `https://` or `http://`.
-        mix: Which of the mixes of layers that an AllenNLP model was trained with, from 0; the first by default.
-        language: Which language of AllenNLP's multilingual ELMo.
+        mix: The number of the layer mix to take from an AllenNLP model with several, from 0; the first by default.
+        language: The language to take from AllenNLP's multilingual ELMo.
         progress: Show a bar while downloading.
 
     Returns:
-        The checkpoint. Use it in a `with` statement: its arrays are read from the files when they are wanted.
+        The checkpoint. Use it in a `with` statement, because its arrays are read from the files on demand.
 
     Raises:
         ConversionError: If the sources are not one intact model; the message is one line.
@@ -57,21 +57,21 @@ def read_original(
         with naming_files():
             files = gather(sources, resources, progress=progress)
             checkpoint = read_files(files, resources, Choice(mix, language))
-        # from here on the checkpoint closes what is open
+        # the checkpoint closes them from here on
         checkpoint.resources = resources.pop_all()
         return checkpoint
 
 
 def gather(sources: Sequence[str | Path], resources: ExitStack, *, progress: bool = False) -> list[InputFile]:
-    """Download, unpack and list what the sources stand for.
+    """Download, unpack and list the files of the sources.
 
     Args:
-        sources: As `read_original` takes them.
-        resources: Gets the temporary folders of unpacked archives, and what forgets refused downloads.
+        sources: Files, a folder, an archive, or links to these.
+        resources: Receives the temporary folders of unpacked archives, and the removal of refused downloads.
         progress: Show a bar while downloading.
 
     Returns:
-        Every file, with what its first bytes say it is.
+        Every file, with the kind that its first bytes show.
 
     Raises:
         ConversionError: If a source does not exist, or cannot be downloaded or unpacked.
@@ -88,7 +88,7 @@ def gather(sources: Sequence[str | Path], resources: ExitStack, *, progress: boo
 
 
 def _told_apart(files: list[InputFile]) -> list[InputFile]:
-    """Drop a file that was given twice, and call files of one name by their paths, as the user did."""
+    """Drop a file that was given twice, and name files that share a name by their paths."""
     once = {file.path.resolve() if file.path else file.name: file for file in reversed(files)}
     files = [*reversed(once.values())]
     counts = Counter(file.name for file in files)
@@ -101,19 +101,19 @@ def _told_apart(files: list[InputFile]) -> list[InputFile]:
 
 
 def is_archive(file: InputFile) -> bool:
-    """Whether this is an archive to be unpacked; the first part of a split one looks like a whole one."""
+    """Tell whether a file is a whole archive; the first part of a split one only looks like one."""
     return (file.kind is Kind.ZIP or file.kind in TARS) and not SPLIT_PART.search(file.basename)
 
 
 def _expand(source: str | Path, resources: ExitStack, *, progress: bool) -> Iterator[InputFile]:
-    """The files that one source stands for: itself, what is at the link, or those in the folder."""
+    """Yield the files of one source: the file itself, the download, or the files in the folder."""
     scheme = source.partition("://")[0].lower() if isinstance(source, str) and "://" in source else ""
     if scheme in ("http", "https"):
         path = download(str(source), progress=progress)
         resources.enter_context(refused_is_forgotten(path))
         yield _file(path, name=path.name, url=shown_url(str(source)))
     elif scheme:
-        raise ConversionError(f"{source}: {scheme} links are not read. Download it, or give an https link.")
+        raise ConversionError(f"{source}: {scheme} links are not supported. Download it, or give an https link.")
     elif not str(source):
         raise ConversionError("One of the sources is an empty name. Give the name of a file or folder.")
     elif not os.path.lexists(source):
@@ -127,11 +127,9 @@ def _expand(source: str | Path, resources: ExitStack, *, progress: bool) -> Iter
 
 def _file(path: Path, *, name: str, explicit: bool = True, url: str | None = None) -> InputFile:
     if not path.exists():
-        raise ConversionError(
-            f"{path} is a link that leads nowhere. Fetch what it stands for, or give the file itself."
-        )
+        raise ConversionError(f"{path} is a link that leads nowhere. Fetch its target, or give the file itself.")
     if not path.is_file():
-        raise ConversionError(f"{path} is no regular file. Give the file itself.")
+        raise ConversionError(f"{path} is not a regular file. Give the file itself.")
     with path.open("rb") as head:
         kind = kind_of(head)
     if explicit and kind is Kind.UTF16:
@@ -143,10 +141,10 @@ def _file(path: Path, *, name: str, explicit: bool = True, url: str | None = Non
 
 
 def _walk(folder: Path) -> list[Path]:
-    """Regular files in the folder and below, in a fixed order.
+    """List the regular files in a folder and below it, in a fixed order.
 
-    Hidden files and linked folders are left out, and so are links that lead out of the folder. The folders of the
-    Hub's cache are made of links to the folder `blobs` beside them; those are followed.
+    Hidden files, linked folders and links that lead out of the folder are left out. Links in a folder of the Hub's
+    cache lead to the folder `blobs` beside it, and are followed.
     """
     homes = [folder.resolve()]
     if homes[0].parent.name == "snapshots":
@@ -191,7 +189,7 @@ def _unpack(archive: InputFile, resources: ExitStack) -> list[InputFile]:
 
 @contextmanager
 def naming_files() -> Iterator[None]:
-    """Turn what the system refuses into one line that names the file."""
+    """Turn errors of the system in this block into one line that names the file."""
     try:
         yield
     except OSError as error:

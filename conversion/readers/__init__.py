@@ -1,4 +1,4 @@
-"""Readers of the original formats; which one reads is decided by content, never by a file's name.
+"""Readers of the original formats; the content of the files decides which one reads them, never their names.
 
 A new format is a module with `recognises` and `read`, and a line in `READERS`; if it was refused by name until then,
 its line in `refused.REFUSALS` goes.
@@ -24,7 +24,7 @@ from .refused import REFUSALS
 
 logger = logging.getLogger(__name__)
 
-#: All are asked; the one that recognises the files reads them.
+#: The reader that recognises the files reads them.
 READERS = (
     Reader(many_langs.FORMAT, many_langs.recognises, without_choice(many_langs.read)),
     Reader(allennlp_archive.FORMAT, allennlp_archive.recognises, allennlp_archive.read),
@@ -33,7 +33,7 @@ READERS = (
     Reader(tensorflow_hub.FORMAT, tensorflow_hub.recognises, without_choice(tensorflow_hub.read)),
 )
 
-#: The folder of AllenNLP's archives for files that the training began with, such as the HDF5 weights.
+#: The folder of AllenNLP's archives for files that the training started from, such as the HDF5 weights.
 BEGAN_WITH = "fta"
 
 
@@ -42,14 +42,14 @@ def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> 
 
     Args:
         files: All that was given or found.
-        resources: Gets what must stay open until the arrays are read.
-        choice: Which of several models in one file is wanted.
+        resources: Receives the files that must stay open until the arrays are read.
+        choice: The user's choice among several models in one file.
 
     Returns:
         The checkpoint.
 
     Raises:
-        ConversionError: If nothing here is a model, or models of several formats are, or the reader finds it damaged.
+        ConversionError: If the files hold no model, models of several formats, or a damaged one.
     """
     _refuse_pointers(files)
     found = {reader.format: weights for reader in READERS if (weights := reader.recognises(files))}
@@ -68,7 +68,7 @@ def read_files(files: list[InputFile], resources: ExitStack, choice: Choice) -> 
 
 
 def _refuse_pointers(files: list[InputFile]) -> None:
-    """Refuse what Git LFS left in place of a file: any of the parts of a model may be such a pointer."""
+    """Refuse a Git LFS pointer, which may stand in place of any part of a model."""
     pointer = next((file for file in files if file.kind is Kind.LFS_POINTER), None)
     if pointer is not None:
         raise ConversionError(
@@ -78,12 +78,12 @@ def _refuse_pointers(files: list[InputFile]) -> None:
 
 
 def _chosen(found: dict[str, list[InputFile]]) -> str:
-    """The format to be read, of those whose weights are here."""
+    """Choose the format to read, among those whose weights were found."""
     dumps = found.get(bilm_hdf5.FORMAT, [])
     if found.keys() == {allennlp_archive.FORMAT, bilm_hdf5.FORMAT} and all(map(_began_with, dumps)):
         return allennlp_archive.FORMAT
     if found.keys() == {bilm_hdf5.FORMAT, tensorflow_checkpoint.FORMAT}:
-        # bilm-tf's last step, `dump_weights`, usually leaves its file in the folder of the training
+        # bilm-tf's last step, `dump_weights`, usually leaves its file in the training folder
         checkpoint = found[tensorflow_checkpoint.FORMAT][0]
         logger.warning(
             "%s is converted, as a dump of %s. If it is none, or to keep the softmax, name the files of one.",

@@ -41,17 +41,17 @@ TABLES = Tables(
     padded=True,
 )
 
-#: Every ELMo has it, and nothing else; the names of a state dict come before its numbers.
+#: A name that every ELMo has, and nothing else; the names of a state dict come before its numbers.
 MARK = b"_char_embedding_weights"
 MARK_WITHIN = 1 << 22
 
 TABLE = "_token_embedder._char_embedding_weights"
 MIX = re.compile(r"(?P<prefix>(?:.*\.)?)(?P<mix>scalar_mix_(?P<number>\d{1,6}))\.(?:gamma|scalar_parameters\.\d+)")
-#: Not the characters of boundaries, which are no weights, and no cache of words.
+#: Names of the biLM's weights, without the characters of boundary tokens and the cache of words.
 OF_BILM = re.compile(r"_token_embedder\.(?!_(beginning|end)_of_sentence_characters$)|_elmo_lstm\.")
 OF_LANGUAGE = re.compile(r"(?P<prefix>(?:.*\.)?)elmo_(?P<language>[^.]+)\.")
 
-#: Of the files of one training run, the one to be taken.
+#: The file to take from those of one training run.
 PREFERRED = ("best.th", "weights.th")
 
 MAX_DEPTH = 100
@@ -76,7 +76,7 @@ class Elmo:
     alignment: dict[str, str]
 
     def names(self, *mixes: int | None) -> dict[str, str]:
-        """All its names with some of its mixes."""
+        """Return its names with those of some mixes."""
         names = self.tensors | self.alignment
         for number in mixes:
             names |= {} if number is None else self.mixes[number]
@@ -84,38 +84,38 @@ class Elmo:
 
 
 def recognises(files: list[InputFile]) -> list[InputFile]:
-    """The files that are of PyTorch and have an ELMo's table of characters."""
+    """Return the PyTorch files that have an ELMo's table of characters."""
     return [file for file in files if _is_weights(file)]
 
 
 def read(files: list[InputFile], resources: ExitStack, choice: Choice) -> OriginalCheckpoint:
-    """Read the ELMo of a trained model, with its mix; the rest of the model is left.
+    """Read the ELMo of a trained model with its mix; the rest of the model is left out.
 
     Args:
         files: All that was given or found.
-        resources: Lets go of the arrays at the end.
-        choice: Which mix, and of which language.
+        resources: Releases the arrays at the end.
+        choice: The mix and the language to take.
 
     Returns:
         Its arrays by their names without prefix, such as `_elmo_lstm._token_embedder.char_conv_0.weight`. The options
         are those of a file with a section `lstm`, empty if there is none.
 
     Raises:
-        ConversionError: If there is no or no single such ELMo, or a part is damaged.
+        ConversionError: If there is not exactly one such ELMo, or a part is damaged.
     """
     weights = _weights(files)
     config, options = _config(files, weights), _options(files)
     vocabulary = _vocabulary(files)
     for file in files:
         if file.explicit and file not in (weights, config, options, vocabulary):
-            raise ConversionError(f"{file.name} ({file.kind.value}) is no part of this model. Leave it out.")
+            raise ConversionError(f"{file.name} ({file.kind.value}) is not part of this model. Leave it out.")
     state = load_tensors(weights)
     elmo = _chosen_elmo(_elmos(state), state, choice, weights)
     number = _chosen_mix(elmo, choice, weights.name)
     names = elmo.names(number)
     left = tuple(sorted(printable(name) for name in state if name not in names))
     tensors = {short: state[name] for name, short in names.items()}
-    # those of old files are all in memory
+    # the tensors of old files are all in memory
     resources.callback(tensors.clear)
     if config is not None:
         _warn_of_layer_norm(config)
@@ -185,13 +185,13 @@ def _weights(files: list[InputFile]) -> InputFile:
 
 
 def _config(files: list[InputFile], weights: InputFile) -> InputFile | None:
-    """AllenNLP's description of the model, beside the weights."""
+    """Find AllenNLP's description of the model beside the weights."""
     name = f"{weights.name.rpartition('/')[0]}/config.json".removeprefix("/")
     return next((file for file in files if file.name == name and file.kind is Kind.JSON), None)
 
 
 def _options(files: list[InputFile]) -> InputFile | None:
-    """The options of the biLM: beside the weights, or where old versions archived them with the model."""
+    """Find the options of the biLM: beside the weights, or where old versions archived them."""
     found = options_among(files)
     named = [file for file in found if file.explicit] or found
     if len(named) > 1:
@@ -202,13 +202,13 @@ def _options(files: list[InputFile]) -> InputFile | None:
 
 
 def _vocabulary(files: list[InputFile]) -> InputFile | None:
-    """The words of the language model, where the user gave them: the vocabulary of an archive is the task's."""
+    """Find the vocabulary that the user gave; that of the archive belongs to the task."""
     named = [file for file in files if file.explicit and file.kind in (Kind.TEXT, Kind.GZIP)]
     return only(named, "vocabulary", files) if named else None
 
 
 def _elmos(names: Iterable[str]) -> list[Elmo]:
-    """Every ELMo in a state dict, by the names that they end in."""
+    """Find every ELMo in a state dict by the ends of its names."""
     mixes: dict[str, dict[int, dict[str, str]]] = {}
     for name in names:
         if match := MIX.fullmatch(name):
@@ -228,7 +228,7 @@ def _elmos(names: Iterable[str]) -> list[Elmo]:
 
 
 def _of_bilm(prefix: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Names of a biLM in the file, and without their prefix."""
+    """Yield each name of a biLM in the file, and the name without its prefix."""
     for name in names:
         rest = name.removeprefix(prefix)
         if name.startswith(prefix) and OF_BILM.match(rest):
@@ -236,7 +236,7 @@ def _of_bilm(prefix: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _alignment(prefix: str, names: Iterable[str]) -> tuple[str | None, dict[str, str]]:
-    """The language of an ELMo, and its linear map, if it is one of several."""
+    """Return the language of an ELMo and its linear map, if it is one of several."""
     match = OF_LANGUAGE.fullmatch(prefix)
     if match is None:
         return None, {}
@@ -303,7 +303,7 @@ def _warn_of_layer_norm(config: InputFile) -> None:
 
 
 def _says(value: Any, key: str, depth: int) -> bool:
-    """Whether a key is true anywhere in a configuration."""
+    """Tell whether a key is true anywhere in a configuration."""
     if depth == 0 or not isinstance(value, dict | list):
         return False
     if isinstance(value, dict) and value.get(key) is True:

@@ -1,4 +1,4 @@
-"""What every reader hands on: the arrays of an original checkpoint under their original names, not yet changed."""
+"""Define what a reader returns: the unchanged arrays of an original checkpoint under their original names."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ from .content import Kind
 #: Bytes read at a time where a file is hashed or copied.
 CHUNK = 1 << 20
 
-#: The words of a language model beside those of its text, in the order in which missing ones are appended.
+#: The special words of a language model, in the order in which missing ones are appended.
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 
-#: Why a reader leaves an array out, as messages say it.
+#: The reason for leaving an array out, in messages.
 NOT_OF_BILM = "are not part of the biLM"
 
 
@@ -39,11 +39,11 @@ class InputFile:
     """One file that the user gave, or that was found in the folder or archive that the user gave.
 
     Attributes:
-        name: How messages and the provenance call it: `model.hdf5`, or `195.zip/model.hdf5`.
-        kind: What its first bytes say it is.
-        path: Where its bytes are; `None` for an archive member of a kind that no reader reads.
-        explicit: The user named this very file, so not using it is an error.
-        url: Where it was downloaded from.
+        name: Its name in messages and in the provenance: `model.hdf5`, or `195.zip/model.hdf5`.
+        kind: The kind that its first bytes show.
+        path: Its path; `None` for an archive member of a kind that no reader reads.
+        explicit: Whether the user named this file, so that leaving it out is an error.
+        url: The link that it was downloaded from.
         archive: The archive that it was taken from.
     """
 
@@ -67,7 +67,7 @@ class InputFile:
             ConversionError: If this is a member that was left in its archive.
         """
         if self.path is None:
-            raise ConversionError(f"{self.name} ({self.kind.value}) is of no kind that is read from an archive.")
+            raise ConversionError(f"{self.name} ({self.kind.value}) is not of a kind that is read from an archive.")
         return self.path
 
 
@@ -76,10 +76,10 @@ class SourceFile:
     """A file that a checkpoint was made of, as the provenance keeps it.
 
     Attributes:
-        name: How messages call it.
-        size: Its bytes.
-        sha256: Their hash.
-        url: Where it was downloaded from.
+        name: Its name in messages.
+        size: Its size in bytes.
+        sha256: Its hash.
+        url: The link that it was downloaded from.
         path: Where it is.
         changed: When it was last written, in nanoseconds.
     """
@@ -94,11 +94,11 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class OriginalArray:
-    """An array still on disk: its shape is known, its numbers are read when they are wanted.
+    """An array on disk, whose shape is known and whose numbers are read on demand.
 
     Attributes:
         shape: The shape in the file.
-        read: Reads it as a new float32 array; raises `ConversionError` where a number is not finite.
+        read: Reads it as a new float32 array; raises `ConversionError` if a number is not finite.
     """
 
     shape: tuple[int, ...]
@@ -248,13 +248,13 @@ class OriginalCheckpoint:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # the error is told: a download that was refused is not kept
+        # pass the error on, so that a refused download is removed
         self.resources.__exit__(kind, error, traceback)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of several models in one file the user wants.
+    """The user's choice among several models in one file.
 
     Attributes:
         mix: The number of the mix of layers, counted from 0.
@@ -270,9 +270,9 @@ class Reader:
     """One original format.
 
     Attributes:
-        format: Its name, as the provenance keeps it.
-        recognises: Those of the files that hold weights of this format, by their content; none if it is another.
-        read: Reads it; gets the files, the stack on which to leave what must stay open, and what the user chose.
+        format: Its name in the provenance.
+        recognises: Returns the files that hold weights of this format, by their content.
+        read: Reads a checkpoint, given the files, the stack that keeps files open, and the user's choice.
     """
 
     format: str
@@ -282,7 +282,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A known thing that cannot be converted.
+    """A known kind of file that cannot be converted.
 
     Attributes:
         culprit: Finds it among the files.
@@ -296,7 +296,7 @@ class Refusal:
 def without_choice(
     read: Callable[[list[InputFile], ExitStack], OriginalCheckpoint],
 ) -> Callable[[list[InputFile], ExitStack, Choice], OriginalCheckpoint]:
-    """Make the `Reader.read` of a format that leaves nothing to choose."""
+    """Make the `Reader.read` of a format with one model per file."""
 
     def read_the_only(files: list[InputFile], resources: ExitStack, choice: Choice) -> OriginalCheckpoint:
         checkpoint = read(files, resources)
@@ -311,7 +311,7 @@ def without_choice(
 
 
 def source_files(files: list[InputFile]) -> tuple[SourceFile, ...]:
-    """Size and hash of the files that were used, each archive before its first member."""
+    """Return size and hash of each file that was used, an archive before its first member."""
     used: list[InputFile] = []
     for file in files:
         if file.archive is not None and file.archive not in used:
@@ -337,12 +337,12 @@ def sha256(path: Path) -> str:
 
 
 def printable(name: str) -> str:
-    """A name as it may stand in a line of text: those inside archives can hold line breaks and control codes."""
+    """Replace line breaks and control codes, which names inside archives can hold."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
 
 
 def describe(files: list[InputFile]) -> str:
-    """List the files with what each one is, for a message."""
+    """List the files with the kind of each, for a message."""
     shown = ", ".join(f"{file.name} ({file.kind.value})" for file in files[:8])
     return f"{shown} and {len(files) - 8} more" if len(files) > 8 else shown
 

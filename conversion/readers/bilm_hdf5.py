@@ -57,7 +57,7 @@ class Content(Enum):
 
 
 def content_of(file: InputFile) -> Content:
-    """Tell weights from the other HDF5 files that lie about beside them, by the names at the top."""
+    """Distinguish weights from other HDF5 files by their top-level names."""
     try:
         with h5py.File(file.location, "r", locking=False) as opened:
             if len(opened) > MAX_ARRAYS:
@@ -75,18 +75,18 @@ def content_of(file: InputFile) -> Content:
 
 
 def recognises(files: list[InputFile]) -> list[InputFile]:
-    """The files that are HDF5 with weights, be it damaged."""
+    """Return the HDF5 files that hold weights, or are damaged."""
     return [
         file for file in files if file.kind is Kind.HDF5 and content_of(file) in (Content.WEIGHTS, Content.UNREADABLE)
     ]
 
 
 def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
-    """Read one file of weights with its options and, where there is one, its vocabulary.
+    """Read one file of weights with its options and, if there is one, its vocabulary.
 
     Args:
-        files: All that was given or found; the parts are told apart by their content.
-        resources: Gets the open HDF5 file: arrays are read when they are wanted.
+        files: All that was given or found; their content distinguishes the parts.
+        resources: Receives the open HDF5 file, because arrays are read on demand.
 
     Returns:
         The arrays, keyed by HDF5 path, such as `CNN/W_cnn_0` with shape `[1, width, char_dim, filters]`.
@@ -114,7 +114,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
 
 
 def find_parts(files: list[InputFile]) -> tuple[InputFile, InputFile, InputFile | None]:
-    """Tell weights, options and vocabulary apart, by their content.
+    """Find weights, options and vocabulary by their content.
 
     Raises:
         ConversionError: If weights or options are missing, if there are several, or if a file that the user named is
@@ -124,7 +124,7 @@ def find_parts(files: list[InputFile]) -> tuple[InputFile, InputFile, InputFile 
     options, vocabulary = find_options(files), find_vocabulary(files)
     for file in files:
         if file.explicit and file not in (weights, options, vocabulary):
-            raise ConversionError(f"{file.name} ({file.kind.value}) is no part of a biLM model. Leave it out.")
+            raise ConversionError(f"{file.name} ({file.kind.value}) is not part of a biLM model. Leave it out.")
     return weights, options, vocabulary
 
 
@@ -158,7 +158,7 @@ def _arrays(opened: h5py.File, weights: InputFile) -> dict[str, OriginalArray]:
         raise ConversionError(f"{weights.name} is damaged HDF5 ({_line(error)}). Download it again.") from error
     if len(datasets) > MAX_ARRAYS:
         raise ConversionError(
-            f"{weights.name} has over {MAX_ARRAYS:,} arrays: this is no model. Get the original file."
+            f"{weights.name} has over {MAX_ARRAYS:,} arrays: this is not a model. Get the original file."
         )
     # as float32, and in whole numbers: the product of a shape in the file may not fit into NumPy's
     claimed = sum(4 * math.prod(dataset.shape) for dataset in datasets.values())
@@ -176,7 +176,7 @@ def _arrays(opened: h5py.File, weights: InputFile) -> dict[str, OriginalArray]:
 
 
 def _walk(group: h5py.Group, file_name: str, seen: set[int]) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Every array, by its path. Links that lead elsewhere, or in a circle, are refused."""
+    """Yield every array with its path; refuse links that lead elsewhere or in a circle."""
     for key in group:
         name = printable(f"{group.name.rstrip('/')}/{key}".lstrip("/"))
         if name.count("/") >= MAX_DEPTH:
@@ -190,10 +190,10 @@ def _walk(group: h5py.Group, file_name: str, seen: set[int]) -> Iterator[tuple[s
         elif isinstance(item, h5py.Group) and (address := h5py.h5o.get_info(item.id).addr) not in seen:
             seen.add(address)
             if len(seen) > MAX_ARRAYS:
-                raise ConversionError(f"{file_name} has over {MAX_ARRAYS:,} groups: this is no model.")
+                raise ConversionError(f"{file_name} has over {MAX_ARRAYS:,} groups: this is not a model.")
             yield from _walk(item, file_name, seen)
         else:
-            raise ConversionError(f"{file_name}: {name} is no array. Get the original file.")
+            raise ConversionError(f"{file_name}: {name} is not an array. Get the original file.")
 
 
 def _check_storage(dataset: h5py.Dataset, name: str, file_name: str) -> None:
@@ -240,11 +240,11 @@ def _read(dataset: h5py.Dataset, name: str, file_name: str) -> np.ndarray:
 
 
 def _has_hole(array: np.ndarray) -> bool:
-    """Whether there are zeros in a row for about a page of a file; training leaves no such thing in a matrix."""
+    """Tell whether about a page of the file is zeros, which training never leaves in a matrix."""
     flat = array.reshape(-1)
     # [blocks]
     filled = np.any(flat[: len(flat) // BLOCK * BLOCK].reshape(-1, BLOCK), axis=1)
-    # the blocks that are not empty, and the ends; a hole is a long way from one to the next
+    # indices of blocks with numbers, and both ends; a long gap between two is a hole
     ends = np.concatenate([[-1], np.flatnonzero(filled), [len(flat) // BLOCK]])
     return bool(np.diff(ends).max() > HOLE)
 

@@ -1,4 +1,4 @@
-"""Tell what a file is by its first bytes; names of original files follow no rule."""
+"""Recognise the kind of a file by its first bytes, because names of original files follow no rule."""
 
 import codecs
 import zlib
@@ -50,7 +50,7 @@ SIGNATURES = (
 
 
 def kind_of(file: BinaryIO) -> Kind:
-    """Tell the kind of an open file.
+    """Return the kind of an open file.
 
     Args:
         file: Read from its start; only the first few kilobytes are.
@@ -62,7 +62,7 @@ def kind_of(file: BinaryIO) -> Kind:
 
 
 def kind_of_head(head: bytes) -> Kind:
-    """Tell the kind of a file by its first `HEAD` bytes."""
+    """Return the kind of a file from its first `HEAD` bytes."""
     if not head:
         return Kind.EMPTY
     if any(head.startswith(HDF5_SIGNATURE, start) for start in (0, 512, 1024, 2048, 4096)):
@@ -79,7 +79,7 @@ def kind_of_head(head: bytes) -> Kind:
 
 
 def inflated_head(head: bytes, size: int = 1 << 16) -> bytes:
-    """The first bytes inside gzip data, or as many as `head` holds; nothing where it is damaged."""
+    """Decompress the first bytes of gzip data, as far as `head` goes; return nothing if they are damaged."""
     try:
         return zlib.decompressobj(wbits=31).decompress(head, size)
     except zlib.error:

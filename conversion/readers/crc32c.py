@@ -1,7 +1,7 @@
-"""CRC-32C (Castagnoli), as TensorFlow protects its checkpoints with it, at some hundred megabytes a second in NumPy.
+"""Compute CRC-32C (Castagnoli), the checksum of TensorFlow's checkpoints, at hundreds of megabytes a second in NumPy.
 
-The checksum is linear: a word's share of it depends on the word, and on how many bytes follow. So the words are dealt
-out to lanes, word `i` to lane `i % LANES`, every lane is computed at once, and the lanes are added at the end.
+The checksum is linear: the contribution of a word depends on the word and on the number of bytes after it. Word `i`
+therefore goes to lane `i % LANES`, all lanes are computed at once, and their sum is the checksum.
 """
 
 from collections.abc import Callable
@@ -14,23 +14,23 @@ from numpy.typing import NDArray
 #: The polynomial, lowest bit first.
 POLYNOMIAL = 0x82F63B78
 
-#: TensorFlow and LevelDB store a checksum turned and shifted, so that one of data with checksums in it is no accident.
+#: TensorFlow and LevelDB rotate a checksum and add this, because a CRC of data that contains CRCs is problematic.
 MASK_DELTA = 0xA282EAD8
 
-#: Words side by side; more make longer loops in C, fewer make less to add at the end.
+#: Words in a row; more lanes make longer loops in C, fewer make less to add at the end.
 LANES = 4096
 
 Table = NDArray[np.uint32]
 
 
 def masked_crc32c(data: bytes | bytearray) -> int:
-    """The checksum as TensorFlow stores it."""
+    """Compute the checksum as TensorFlow stores it."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
 
 
 def crc32c(data: bytes | bytearray) -> int:
-    """The checksum of bytes of any number."""
+    """Compute the checksum of any number of bytes."""
     view = memoryview(data).cast("B")
     # words that every lane has as many of
     body = len(view) // (4 * LANES) * 4 * LANES
@@ -46,7 +46,7 @@ def crc32c(data: bytes | bytearray) -> int:
 
 
 def _run_lanes(words: Table, register: int) -> Table:
-    """Each lane's share, as of the last row, `[LANES]`."""
+    """Compute the contribution of each lane up to the last row, `[LANES]`."""
     low, high = _lane_tables()
     lanes = words[0].copy()
     # what came before is added to the first word
@@ -80,7 +80,7 @@ def _bytes_table() -> list[int]:
 
 @cache
 def _lane_tables() -> tuple[Table, Table]:
-    """What becomes of each half of a word when as many zeros follow as one row of lanes has bytes, `[65536]` each."""
+    """Tabulate how one row of zero bytes changes each half of a word, `[65536]` each."""
     advance = _power(_one_byte, 4 * LANES)
     columns = [advance(1 << bit) for bit in range(32)]
     low, high = np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.uint32)
@@ -91,12 +91,12 @@ def _lane_tables() -> tuple[Table, Table]:
 
 
 def _one_byte(register: int) -> int:
-    """What becomes of a register when one zero follows."""
+    """Advance a register by one zero byte."""
     return _bytes_table()[register & 0xFF] ^ (register >> 8)
 
 
 def _power(function: Callable[[int], int], times: int) -> Callable[[int], int]:
-    """A linear function of 32 bits applied `times` times, by squaring."""
+    """Compose a linear function of 32 bits with itself `times` times, by squaring."""
     result, square = [1 << bit for bit in range(32)], [function(1 << bit) for bit in range(32)]
     while times:
         if times & 1:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "many-langs"
 
-#: The configuration of every release, which most of them do not hold.
+#: The configuration of every release; most releases do not include it.
 RELEASED_NAME = "cnn_50_100_512_4096_sample.json"
 RELEASED: dict[str, Any] = {
     "encoder": {
@@ -47,19 +47,19 @@ TABLES = Tables(characters="char_emb_layer.embedding.weight", words="word_emb_la
 #: Its names of the words in `SPECIAL_WORDS`.
 SPECIAL_WORDS = ("<bos>", "<eos>", "<oov>")
 
-#: State dicts of the model, and of its softmax. That is left: it was trained to tell a word from those of the last few
-#: batches, and not corrected for it, so that its scores are no probabilities over the dictionary. The program itself
-#: never takes them as such: it compares with the words of the text that it has read since it was started.
+#: State dicts of the model and of its softmax. The softmax is left out: it was trained to distinguish a word from
+#: those of the last few batches, without correcting for their frequency, so its scores are not probabilities over the
+#: dictionary. ELMoForManyLangs does not use them as such either.
 WEIGHTS = ("token_embedder.pkl", "encoder.pkl")
 CLASSIFIER = "classifier.pkl"
 
-#: Files of a model that tell nothing of it.
+#: Files of a release that the conversion does not need.
 SUPERFLUOUS = ("meta.json",)
 
-#: What a key that is white space was written for; the only such key that can be read back.
+#: The key of white space, the only one that can be read back.
 WHITE_SPACE = "\N{IDEOGRAPHIC SPACE}"
 
-#: All that is left of the characters in a model that reads words alone, which has no `char.dic`.
+#: The characters of a model that reads words alone, and has no `char.dic`.
 MARKS = {mark: number for number, mark in enumerate(("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"))}
 
 #: More than any dictionary; the largest release has 3 MB, and training kept 150,000 words.
@@ -71,7 +71,7 @@ LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def recognises(files: list[InputFile]) -> list[InputFile]:
-    """The files that have the name of a state dict of this format; it has no other mark."""
+    """Return the files that have the name of a state dict of this format, which has no other mark."""
     return [file for file in files if file.basename in WEIGHTS]
 
 
@@ -80,7 +80,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
 
     Args:
         files: All that was given or found; the parts have fixed names.
-        resources: Lets go of the tensors at the end.
+        resources: Releases the tensors at the end.
 
     Returns:
         The arrays of both state dicts, such as `convolutions.0.weight`. The options are `config.json` under
@@ -93,34 +93,21 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
     arguments_file = _needed("config.json", files)
     arguments = read_options(arguments_file.location, name=arguments_file.name)
     configuration_file = _configuration(arguments, files)
+    word_file, char_file, classifier = (_named(name, files) for name in ("word.dic", "char.dic", CLASSIFIER))
     configuration = RELEASED
     if configuration_file is not None:
         configuration = read_options(configuration_file.location, name=configuration_file.name)
-    word_file, char_file, classifier = (_named(name, files) for name in ("word.dic", "char.dic", CLASSIFIER))
-    used = [*parts, arguments_file, configuration_file, word_file, char_file]
-    for file in files:
-        if file.explicit and file not in (*used, classifier) and file.basename not in SUPERFLUOUS:
-            raise ConversionError(
-                f"{file.name} ({file.kind.value}) is no part of an ELMoForManyLangs model. Leave it out."
-            )
-    arrays: dict[str, OriginalArray] = {}
-    for part in parts:
-        tensors = load_tensors(part)
-        resources.callback(tensors.clear)
-        arrays |= arrays_of(tensors, part)
-    words = None
-    if word_file is not None:
-        words = _read_words(word_file, arrays.get(TABLES.words))
-    characters = MARKS
-    if char_file is not None:
-        characters = read_dictionary(char_file, arrays.get(TABLES.characters), needed=tuple(MARKS))
+    used = [file for file in (*parts, arguments_file, configuration_file, word_file, char_file) if file is not None]
+    _refuse_strangers(files, used if classifier is None else [*used, classifier])
+    arrays = _arrays(parts, resources)
+    words, characters = _dictionaries(word_file, char_file, arrays)
     return OriginalCheckpoint(
         format=FORMAT,
         options={"arguments": arguments, "configuration": configuration},
         arrays=arrays,
         weights_name=" + ".join(part.name for part in parts),
         options_name=f"{RELEASED_NAME} of the releases" if configuration_file is None else configuration_file.name,
-        sources=source_files([file for file in used if file is not None]),
+        sources=source_files(used),
         tables=TABLES,
         special_words=SPECIAL_WORDS,
         vocabulary=words,
@@ -131,6 +118,33 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
         left_name=None if classifier is None else classifier.name,
         resources=resources,
     )
+
+
+def _refuse_strangers(files: list[InputFile], used: list[InputFile]) -> None:
+    for file in files:
+        if file.explicit and file not in used and file.basename not in SUPERFLUOUS:
+            raise ConversionError(
+                f"{file.name} ({file.kind.value}) is not part of an ELMoForManyLangs model. Leave it out."
+            )
+
+
+def _arrays(parts: list[InputFile], resources: ExitStack) -> dict[str, OriginalArray]:
+    arrays: dict[str, OriginalArray] = {}
+    for part in parts:
+        tensors = load_tensors(part)
+        resources.callback(tensors.clear)
+        arrays |= arrays_of(tensors, part)
+    return arrays
+
+
+def _dictionaries(
+    word_file: InputFile | None, char_file: InputFile | None, arrays: dict[str, OriginalArray]
+) -> tuple[tuple[str, ...] | None, dict[str, int]]:
+    """Read the words, if there is a dictionary of them, and the number of each character."""
+    words = None if word_file is None else _read_words(word_file, arrays.get(TABLES.words))
+    if char_file is None:
+        return words, MARKS
+    return words, read_dictionary(char_file, arrays.get(TABLES.characters), needed=tuple(MARKS))
 
 
 def _needed(name: str, files: list[InputFile]) -> InputFile:
@@ -149,7 +163,7 @@ def _named(name: str, files: list[InputFile]) -> InputFile | None:
 
 
 def _configuration(arguments: dict[str, Any], files: list[InputFile]) -> InputFile | None:
-    """The file that `config_path` means: its path is one of the author's, so that only its name counts."""
+    """Find the file of `config_path`, a path on its author's disk of which only the name counts."""
     path = arguments.get("config_path")
     if not isinstance(path, str):
         path = RELEASED_NAME
@@ -163,7 +177,7 @@ def _configuration(arguments: dict[str, Any], files: list[InputFile]) -> InputFi
 
 
 def _read_words(file: InputFile, table: OriginalArray | None) -> tuple[str, ...]:
-    """Read `word.dic`: a word for each row of its table."""
+    """Read `word.dic`, which has a word for each row of its table."""
     numbers = read_dictionary(file, table, needed=SPECIAL_WORDS)
     return rows_of(numbers, file.name, size=table.shape[0] if table is not None and table.shape else 0)
 
@@ -173,12 +187,12 @@ def read_dictionary(
 ) -> dict[str, int]:
     """Read a `.dic`, a key and its number a line, as the original does.
 
-    The original splits lines at every character that Unicode calls a line boundary, and strips them. A key of white
-    space therefore leaves its number alone on the line; such a key is U+3000. Of equal keys the last counts.
+    The original splits lines at every Unicode line boundary and strips them, so a key of white space leaves its number
+    alone on the line; such a key becomes U+3000. Of equal keys, the last one counts.
 
     Args:
         file: The dictionary, in UTF-8.
-        table: The table that the numbers are rows of, where the model has it.
+        table: The table with these rows, if the model has it.
         needed: Keys that a dictionary with a table must have.
 
     Returns:
@@ -206,7 +220,7 @@ def read_dictionary(
 
 def _lines_of(file: InputFile) -> list[str]:
     if file.location.stat().st_size > MAX_BYTES:
-        raise ConversionError(f"{file.name} has more than {MAX_BYTES:,} bytes: this is no dictionary.")
+        raise ConversionError(f"{file.name} has more than {MAX_BYTES:,} bytes: this is not a dictionary.")
     try:
         text = file.location.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -214,7 +228,7 @@ def _lines_of(file: InputFile) -> list[str]:
             f"{file.name} is not UTF-8 ({error.reason}, byte 0x{error.object[error.start]:02x}). Get the file again."
         ) from error
     if sum(map(text.count, LINE_ENDS)) > MAX_LINES:
-        raise ConversionError(f"{file.name} has more than {MAX_LINES:,} lines: this is no dictionary.")
+        raise ConversionError(f"{file.name} has more than {MAX_LINES:,} lines: this is not a dictionary.")
     # A key that is a line boundary splits its line; the original skips the blank part.
     return [line for line in map(str.strip, text.splitlines()) if line]
 
@@ -223,7 +237,7 @@ def _entry_of(line: str, name: str) -> tuple[str, int]:
     entry = line.split("\t")
     key, number = (WHITE_SPACE, *entry) if len(entry) == 1 else (entry[0], entry[-1])
     if len(entry) > 2 or not number.isdecimal() or len(number) > 9:
-        raise ConversionError(f"{name}: {line!r:.80} is no word and number. Get the file again.")
+        raise ConversionError(f"{name}: {line!r:.80} is not a word and a number. Get the file again.")
     return key, int(number)
 
 
@@ -248,8 +262,8 @@ def rows_of(numbers: dict[str, int], name: str, *, size: int = 0) -> tuple[str, 
 
     Args:
         numbers: The number of each key.
-        name: How messages call the dictionary.
-        size: The number of rows at least. A row without a key gets a name that no text contains.
+        name: The name of the dictionary in messages.
+        size: The minimum number of rows. A row without a key gets a name that no text contains.
 
     Raises:
         ConversionError: If two keys have one number.

@@ -1,4 +1,4 @@
-"""Read the JSON options that lie beside the weights."""
+"""Read the JSON options of a model."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from .base import ConversionError
 #: Released options files have 300 to 1,000 bytes.
 MAX_BYTES = 1 << 20
 
-#: Objects and lists inside each other; released ones have 3. What is deeper no program can copy or write again.
+#: Nested objects and lists, of which releases have 3; Python cannot copy or write much deeper ones.
 MAX_DEPTH = 32
 
 
@@ -20,16 +20,16 @@ def read_options(path: Path, *, name: str) -> dict[str, Any]:
 
     Args:
         path: The JSON file, in UTF-8.
-        name: How messages call it.
+        name: Its name in messages.
 
     Returns:
         The object in it, whole.
 
     Raises:
-        ConversionError: If it is no JSON object.
+        ConversionError: If it is not a JSON object.
     """
     if path.stat().st_size > MAX_BYTES:
-        raise ConversionError(f"{name} has more than {MAX_BYTES:,} bytes: this is no options file.")
+        raise ConversionError(f"{name} has more than {MAX_BYTES:,} bytes: this is not an options file.")
     try:
         parsed = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite)
     except UnicodeDecodeError as error:
@@ -39,13 +39,11 @@ def read_options(path: Path, *, name: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise ConversionError(f"{name} holds a JSON {type(parsed).__name__}, not an object with options.")
     if _depth(parsed) > MAX_DEPTH:
-        raise ConversionError(f"{name} is nested over {MAX_DEPTH} deep: this is no options file.")
+        raise ConversionError(f"{name} is nested over {MAX_DEPTH} deep: this is not an options file.")
     try:
         json.dumps(parsed, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ConversionError(
-            f"{name} holds a character that is none ({error.reason}). Get the file again."
-        ) from error
+        raise ConversionError(f"{name} holds an invalid character ({error.reason}). Get the file again.") from error
     return parsed
 
 
@@ -55,7 +53,7 @@ def as_json(value: Any) -> str:
 
 
 def _depth(value: Any) -> int:
-    """How deep objects and lists are nested, found level by level: the parser goes deeper than a recursion could."""
+    """Return how deep objects and lists are nested, without recursion, because the parser allows deeper nesting."""
     depth, level = 0, [value]
     while level := [each for each in level if isinstance(each, dict | list)]:
         depth += 1
@@ -71,7 +69,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_constant(constant: str) -> Never:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 __all__ = ["as_json", "read_options"]

@@ -7,7 +7,7 @@ from .vocabulary import read_vocabulary
 
 
 def only(candidates: list[InputFile], role: str, files: list[InputFile]) -> InputFile:
-    """The one file of a role.
+    """Return the only file of a role.
 
     Raises:
         ConversionError: If there is none or more than one.
@@ -21,7 +21,7 @@ def only(candidates: list[InputFile], role: str, files: list[InputFile]) -> Inpu
 
 
 def find_options(files: list[InputFile]) -> InputFile:
-    """The one file of options.
+    """Return the only file of options.
 
     Raises:
         ConversionError: If there is none or more than one, or if one that the user named is damaged.
@@ -30,12 +30,12 @@ def find_options(files: list[InputFile]) -> InputFile:
 
 
 def options_among(files: list[InputFile]) -> list[InputFile]:
-    """The files of options: JSON with a section `lstm`."""
+    """Return the files of options: JSON with a section `lstm`."""
     return [file for file in files if _is_options(file)]
 
 
 def _is_options(file: InputFile) -> bool:
-    """Whether this is JSON with a section `lstm`; a damaged file is an error where the user named it."""
+    """Tell whether this is JSON with a section `lstm`; a damaged file is an error if the user named it."""
     if file.kind is not Kind.JSON:
         return False
     try:
@@ -47,7 +47,7 @@ def _is_options(file: InputFile) -> bool:
 
 
 def find_vocabulary(files: list[InputFile]) -> InputFile | None:
-    """The vocabulary: any text that the user named, or what looks like one in a folder or archive.
+    """Return the vocabulary: the text that the user named, or a file that looks like one in a folder or archive.
 
     Raises:
         ConversionError: If there is more than one.

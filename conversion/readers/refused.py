@@ -1,4 +1,4 @@
-"""Known things that are no biLM weights, or that no reader reads yet: each is refused by its own name, in one line."""
+"""Refuse known files that are not weights of a biLM, each with a message of its own."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from .bilm_hdf5 import Content, content_of
 from .content import HEAD, Kind
 
 
-#: What the configuration of a Transformer-based language model says in an AllenNLP archive, and its published name.
+#: Marks of a Transformer-based language model in the configuration of an AllenNLP archive, and its published name.
 TRANSFORMER_MARKS = (b"bidirectional_language_model_transformer", b"stacked_bidirectional_transformer")
 TRANSFORMER_NAME = "transformer-elmo"
 
@@ -20,7 +20,7 @@ HUB_NAMES = ("saved_model.pb", "tfhub_module.pb")
 
 
 def _kind(*kinds: Kind) -> Callable[[list[InputFile]], InputFile | None]:
-    """The first file of one of these kinds that the user named, or that is all there is."""
+    """Find the first file of these kinds that the user named, or that is the only file."""
     return lambda files: next(
         (file for file in files if file.kind in kinds and (file.explicit or len(files) == 1)), None
     )
@@ -47,7 +47,7 @@ def _split_part(files: list[InputFile]) -> InputFile | None:
 
 
 def _transformer(files: list[InputFile]) -> InputFile | None:
-    """The archive whose name, or whose configuration, says so."""
+    """Find the archive whose name or configuration says that it is a Transformer."""
     for file in files:
         archive = file.archive or file
         if TRANSFORMER_NAME in archive.basename or (file.kind is Kind.JSON and _is_transformer(file)):

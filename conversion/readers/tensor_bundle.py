@@ -1,8 +1,8 @@
-"""Read the files in which TensorFlow keeps the variables of a checkpoint, without TensorFlow.
+"""Read the variables of a TensorFlow checkpoint without TensorFlow.
 
-`NAME.index` is a sorted table as LevelDB writes them: blocks of entries whose keys share prefixes, an index block of
-the blocks, and a footer that says where it is. A key is the name of a variable; its value is a protocol buffer that
-says where in `NAME.data-0000i-of-0000n` the numbers are. Formats:
+`NAME.index` is a sorted table in LevelDB's format: blocks of entries whose keys share prefixes, an index block that
+lists the blocks, and a footer that locates the index block. A key is the name of a variable; its value is a
+protocol buffer that locates the numbers in `NAME.data-0000i-of-0000n`. Formats:
 https://github.com/google/leveldb/blob/main/doc/table_format.md and
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/protobuf/tensor_bundle.proto.
 """
@@ -34,21 +34,21 @@ FLOATS = {1: "<f4", 2: "<f8", 19: "<f2"}
 
 
 class _DamagedError(Exception):
-    """What is wrong with an index."""
+    """Raised for a damaged index; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where one variable is.
+    """The location of one variable.
 
     Attributes:
         dtype: TensorFlow's `DataType`.
-        shape: Of the variable.
+        shape: Its shape.
         shard: The number of its data file.
-        offset: Its first byte there.
-        size: Its bytes.
-        checksum: Their masked CRC-32C.
-        sliced: It is in several pieces, each under a name of its own.
+        offset: The position of its first byte in the data file.
+        size: Its size in bytes.
+        checksum: The masked CRC-32C of its bytes.
+        sliced: Whether it is stored in several pieces, each under a name of its own.
     """
 
     dtype: int
@@ -69,7 +69,7 @@ class Index:
 
 
 def has_magic(path: Path) -> bool:
-    """Whether the file ends as a table does."""
+    """Tell whether a file ends like a table."""
     size = path.stat().st_size
     if size < FOOTER_BYTES:
         return False
@@ -79,7 +79,7 @@ def has_magic(path: Path) -> bool:
 
 
 def read_index(path: Path, name: str) -> Index:
-    """Read `NAME.index`; every block's checksum is compared.
+    """Read `NAME.index`, and verify the checksum of every block.
 
     Args:
         path: The file.
@@ -92,7 +92,9 @@ def read_index(path: Path, name: str) -> Index:
         ConversionError: If it is truncated, damaged, or of a kind that bilm-tf never writes.
     """
     if path.stat().st_size > MAX_INDEX_BYTES:
-        raise ConversionError(f"{name} has more than {MAX_INDEX_BYTES:,} bytes: this is no index of a checkpoint.")
+        raise ConversionError(
+            f"{name} has more than {MAX_INDEX_BYTES:,} bytes: this is not the index of a checkpoint."
+        )
     data = path.read_bytes()
     if data[-len(MAGIC) :] != MAGIC or len(data) < FOOTER_BYTES:
         raise ConversionError(f"{name} does not end as an index of a checkpoint does: it is truncated. Get it again.")
@@ -103,7 +105,7 @@ def read_index(path: Path, name: str) -> Index:
 
 
 def read_array(path: Path, entry: Entry, *, where: str) -> np.ndarray:
-    """Read one variable and compare its checksum.
+    """Read one variable, and verify its checksum.
 
     Args:
         path: Its data file.
@@ -123,7 +125,7 @@ def read_array(path: Path, entry: Entry, *, where: str) -> np.ndarray:
     if read != entry.size:
         raise ConversionError(f"{where} is cut short: {read:,} of {entry.size:,} bytes. Get the data file again.")
     if masked_crc32c(data) != entry.checksum:
-        raise ConversionError(f"{where} is damaged: its checksum is another. Get the data file again.")
+        raise ConversionError(f"{where} is damaged: its checksum does not match. Get the data file again.")
     with np.errstate(over="ignore"):
         return np.frombuffer(data, dtype=FLOATS[entry.dtype]).reshape(entry.shape).astype(np.float32, copy=False)
 
@@ -152,13 +154,13 @@ def _parse_index(data: bytes) -> Index:
 
 
 def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of one block."""
+    """Yield the keys and values of one block."""
     end = offset + size
     if end + BLOCK_END_BYTES > len(data) - FOOTER_BYTES or size < 4:
         raise _DamagedError(f"a block of {size} bytes at {offset} does not fit")
     (checksum,) = struct.unpack_from("<I", data, end + 1)
     if masked_crc32c(data[offset : end + 1]) != checksum:
-        raise _DamagedError(f"the checksum of the block at {offset} is another")
+        raise _DamagedError(f"the checksum of the block at {offset} does not match")
     if data[end]:
         raise _DamagedError("its blocks are compressed, which bilm-tf's never are")
     (restarts,) = struct.unpack_from("<I", data, end - 4)
@@ -177,14 +179,14 @@ def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
 
 
 def _handle(data: bytes, position: int) -> tuple[int, int, int]:
-    """Offset and size of a block, and where the handle ends."""
+    """Read a handle: return offset and size of a block, and the end of the handle."""
     offset, position = _varint(data, position)
     size, position = _varint(data, position)
     return offset, size, position
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A whole number in groups of seven bits, and where it ends."""
+    """Read an integer in groups of seven bits; return it and its end."""
     value = 0
     for shift in range(0, 64, 7):
         byte = data[position]
@@ -196,7 +198,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The numbers of the fields of a protocol buffer and what they hold."""
+    """Yield number and value of each field of a protocol buffer."""
     position = 0
     while position < len(message):
         tag, position = _varint(message, position)
@@ -216,7 +218,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _entry(message: bytes) -> Entry:
-    """`BundleEntryProto`; fields that are 0 are not written."""
+    """Parse a `BundleEntryProto`, in which fields that are 0 are absent."""
     numbers = {1: 0, 3: 0, 4: 0, 5: 0}
     shape: tuple[int, ...] = ()
     checksum, sliced = 0, False
@@ -233,7 +235,7 @@ def _entry(message: bytes) -> Entry:
 
 
 def _shape(message: bytes) -> tuple[int, ...]:
-    """`TensorShapeProto`."""
+    """Parse a `TensorShapeProto`."""
     axes = []
     for number, value in _fields(message):
         if number == 2 and isinstance(value, bytes):
@@ -242,7 +244,7 @@ def _shape(message: bytes) -> tuple[int, ...]:
 
 
 def _shards(message: bytes) -> int:
-    """The number of data files in a `BundleHeaderProto`."""
+    """Return the number of data files in a `BundleHeaderProto`."""
     fields = dict(_fields(message))
     if fields.get(2, 0) != 0:
         raise _DamagedError("written by a big-endian machine")
@@ -253,7 +255,7 @@ def _shards(message: bytes) -> int:
 
 
 def problem_of(entry: Entry, data_bytes: int) -> str | None:
-    """What is wrong with where the index says a variable is, in a data file of this size."""
+    """Return what is wrong with a variable's location in a data file of this size, or `None`."""
     if entry.sliced:
         return "is in several pieces, as bilm-tf's never are"
     if entry.dtype not in FLOATS:

@@ -1,4 +1,4 @@
-"""Read the folder in which bilm-tf or DeepPavlov trains: a TensorFlow checkpoint with the options beside it.
+"""Read a training folder of bilm-tf or DeepPavlov: a TensorFlow checkpoint with its options.
 
 Names: https://github.com/allenai/bilm-tf/blob/master/bilm/training.py, scope `lm`.
 DeepPavlov's copy of it, `deeppavlov/models/elmo/bilm_model.py`, has the same.
@@ -39,7 +39,7 @@ SUFFIX = ".index"
 #: The scope of the model's variables, under which optimizers keep theirs, too.
 SCOPE = "lm"
 
-#: Why the variables of the training are left out, as messages say it.
+#: The reason for leaving out the variables of the training, in messages.
 OF_TRAINING = "are training state, such as optimizer slots,"
 
 TABLES = Tables(characters="lm/char_embed", words="lm/embedding")
@@ -53,7 +53,7 @@ STEP = re.compile(r"-(\d{1,18})$")
 
 
 def recognises(files: list[InputFile]) -> list[InputFile]:
-    """The files that are the index of a checkpoint, or are called so; none if one is of TensorFlow Hub."""
+    """Return the indices of checkpoints, or none if there is a module of TensorFlow Hub."""
     return [] if any(file.basename in HUB_NAMES for file in files) else find_indices(files)
 
 
@@ -82,7 +82,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
     softmax = [name for name in (SOFTMAX.weight, SOFTMAX.bias) if name in index.entries]
     reason = _rows_without_words(words) if softmax else None
     if reason is not None:
-        logger.warning("%s: the softmax is left, as %s.", index_file.name, reason)
+        logger.warning("%s: the softmax is left out, because %s.", index_file.name, reason)
         left.update(softmax)
     elif words is not None and vocabulary is not None:
         _check_rows(softmax, index, index_file, len(words), vocabulary)
@@ -106,7 +106,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
 
 
 def _is_of_training(name: str, index: Index) -> bool:
-    """Tell whether this is no variable of the model: outside its scope, or the slot of an optimizer.
+    """Tell whether a variable belongs to the training: it is outside the model's scope, or a slot of an optimizer.
 
     An optimizer keeps its slots under the names of the variables, such as `lm/char_embed/Adam_1`.
     """
@@ -114,7 +114,7 @@ def _is_of_training(name: str, index: Index) -> bool:
 
 
 def _rows_without_words(words: tuple[str, ...] | None) -> str | None:
-    """Why it cannot be said which words the rows of the softmax are, if so, and what to do about it."""
+    """Return why the rows of the softmax cannot be assigned to words, or `None` if they can."""
     if words is None:
         return "there is no vocabulary to name its rows; give the vocabulary to keep the softmax"
     missing = [word for word in SPECIAL_WORDS if word not in words]
@@ -134,7 +134,7 @@ def _check_rows(softmax: list[str], index: Index, index_file: InputFile, words: 
 
 
 def find_indices(files: list[InputFile]) -> list[InputFile]:
-    """The indices of checkpoints: by their last bytes, or, where those are lost, by the data beside them."""
+    """Find the indices of checkpoints by their last bytes, or, if those are lost, by the data files beside them."""
     named = [file for file in files if file.name.endswith(SUFFIX) and file.path is not None]
     return [
         file
@@ -152,7 +152,7 @@ def _folder(file: InputFile) -> str:
 
 
 def _chosen(indices: list[InputFile], files: list[InputFile]) -> InputFile:
-    """Of several checkpoints in a folder, the one that the file `checkpoint` names, else that of the highest step."""
+    """Choose the checkpoint that the file `checkpoint` names, or else that of the highest step."""
     if len(indices) == 1:
         return indices[0]
     folders = {_folder(file) for file in indices}
@@ -186,13 +186,13 @@ def find_shards(index_file: InputFile, index: Index, files: list[InputFile], sco
         index_file: The index.
         index: What is in it.
         files: All that was given or found.
-        scope: What the names of all variables of a biLM begin with there.
+        scope: The scope of all variables of a biLM.
 
     Returns:
         The data files in order.
 
     Raises:
-        ConversionError: If it is no index of a biLM, or a data file is missing.
+        ConversionError: If it is not the index of a biLM, or a data file is missing.
     """
     if not any(name.startswith(f"{scope}/") for name in index.entries):
         shown = ", ".join(sorted(index.entries)[:3]) or "none at all"
@@ -209,7 +209,7 @@ def find_shards(index_file: InputFile, index: Index, files: list[InputFile], sco
 
 
 def without_checkpoints(files: list[InputFile]) -> list[InputFile]:
-    """All but the parts of checkpoints: numbers can look like text."""
+    """Remove the parts of checkpoints, because numbers can look like text."""
     return [
         file for file in files if not _is_state(file) and not re.search(r"\.(data-\d{5}-of-\d{5}|meta)$", file.name)
     ]
@@ -223,14 +223,14 @@ def _refuse_strangers(files: list[InputFile], index: InputFile, used: list[Input
             and not _is_state(file)
             and file.name != f"{_stem(index)}.meta"
         ):
-            raise ConversionError(f"{file.name} ({file.kind.value}) is no part of this checkpoint. Leave it out.")
+            raise ConversionError(f"{file.name} ({file.kind.value}) is not part of this checkpoint. Leave it out.")
 
 
 def arrays_of(entries: dict[str, Entry], shards: list[InputFile]) -> dict[str, OriginalArray]:
-    """Offer variables as arrays to be read.
+    """Make arrays of variables, to be read on demand.
 
     Raises:
-        ConversionError: If one is not where the index says, or is of no kind that is read.
+        ConversionError: If a variable is not where the index says, or does not hold floating-point numbers.
     """
     sizes = [file.location.stat().st_size for file in shards]
     arrays = {}

@@ -21,7 +21,7 @@ SCOPE = "bilm"
 
 TABLES = Tables(characters="bilm/char_embed", words="bilm/embedding", padded=True)
 
-#: Variables of the model. Others are the states of the cells, the untrained mix, and those of the optimiser.
+#: Variables of the model; others are the states of the cells, the untrained mix and the optimiser's.
 KEPT = re.compile(
     r"bilm/(char_embed|CNN/[Wb]_cnn_\d+|CNN_high_\d+/[Wb]_(carry|transform)|CNN_proj/[Wb]_proj"
     r"|RNN_[01]/RNN/MultiRNNCell/Cell\d+/rnn/lstm_cell/(kernel|bias|projection/kernel))"
@@ -29,7 +29,7 @@ KEPT = re.compile(
 
 
 def recognises(files: list[InputFile]) -> list[InputFile]:
-    """The indices of the variables of modules."""
+    """Return the indices of the variables of modules."""
     return find_indices(files) if any(file.basename in HUB_NAMES for file in files) else []
 
 
@@ -61,7 +61,7 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
     used = [file for file in (index_file, *shards, options, vocabulary) if file is not None]
     for file in files:
         if file.explicit and file not in used and file.basename not in HUB_NAMES:
-            raise ConversionError(f"{file.name} ({file.kind.value}) is no part of this module. Leave it out.")
+            raise ConversionError(f"{file.name} ({file.kind.value}) is not part of this module. Leave it out.")
     kept = {name: entry for name, entry in index.entries.items() if KEPT.fullmatch(name)}
     checkpoint = OriginalCheckpoint(
         format=FORMAT,

@@ -1,4 +1,4 @@
-"""Read the tensors of a file that `torch.save` wrote, as data: nothing in it is run."""
+"""Read the tensors of a file that `torch.save` wrote, without running anything in it."""
 
 import io
 import pickletools
@@ -15,10 +15,10 @@ from .base import ConversionError, InputFile, OriginalArray, printable
 from .content import Kind
 
 
-#: What PyTorch says of a pickle that names something else than tensors and the dictionaries that hold them.
+#: PyTorch's message about a pickle that names something other than tensors and their dictionaries.
 FORBIDDEN = re.compile(r"GLOBAL (\S+)")
 
-#: Entries in the zip of a state dict: one a tensor, and some beside them. The full-size ELMo has 40 tensors.
+#: Entries in the zip of a state dict: one per tensor and a few more. The full-size ELMo has 40 tensors.
 MAX_MEMBERS = 10_000
 MAX_NAME = 1000
 
@@ -27,7 +27,7 @@ MAX_INSTRUCTIONS = 200_000
 MAX_PICKLE = 1 << 24
 MAX_DEPTH = 20
 
-#: What torch.load would call, and no state dict needs: a few bytes of a pickle make them fill the memory.
+#: Calls that torch.load allows and no state dict needs; with a few bytes they can fill the memory.
 REFUSED_CALLS = ("builtins bytearray", "builtins set", "collections Counter")
 
 #: The class of a state dict and of each tensor's hooks, and what stands for it while a pickle is followed.
@@ -49,7 +49,7 @@ def load_tensors(file: InputFile) -> dict[str, torch.Tensor]:
             are read.
 
     Returns:
-        The tensors by their names; what is no tensor is left out.
+        The tensors by name; other values are left out.
 
     Raises:
         ConversionError: If the file is damaged, or would run code.
@@ -60,24 +60,24 @@ def load_tensors(file: InputFile) -> dict[str, torch.Tensor]:
         with file.location.open("rb") as opened:
             _check_pickles(opened, PICKLES, file)
     else:
-        raise ConversionError(f"{file.name} ({file.kind.value}) is no PyTorch file. Get the file again.")
+        raise ConversionError(f"{file.name} ({file.kind.value}) is not a PyTorch file. Get the file again.")
     content = _load(file)
     if not isinstance(content, dict):
         raise ConversionError(f"{file.name} holds a {type(content).__name__}, not tensors by name. Get the original.")
     if not all(isinstance(name, str) and name.isprintable() and len(name) <= MAX_NAME for name in content):
-        raise ConversionError(f"{file.name} has names of tensors that are none. Get the original file.")
+        raise ConversionError(f"{file.name} has invalid names of tensors. Get the original file.")
     return {name: tensor for name, tensor in content.items() if isinstance(tensor, torch.Tensor)}
 
 
 def arrays_of(tensors: dict[str, torch.Tensor], file: InputFile) -> dict[str, OriginalArray]:
-    """Offer tensors of one file as arrays to be read.
+    """Make arrays of the tensors of one file, to be read on demand.
 
     Args:
-        tensors: What `load_tensors` gave, or some of it. When it is cleared, the arrays are gone.
-        file: Where they are from.
+        tensors: All or some tensors from `load_tensors`. Once it is cleared, the arrays cannot be read.
+        file: The file that they come from.
 
     Raises:
-        ConversionError: If one is no plain tensor of numbers, or claims more of them than there are.
+        ConversionError: If one is not a plain tensor of numbers, or claims more numbers than the file has.
     """
     for name, tensor in tensors.items():
         _check(tensor, f"{file.name}: array {name}")
@@ -92,7 +92,7 @@ def arrays_of(tensors: dict[str, torch.Tensor], file: InputFile) -> dict[str, Or
 
 
 def _check_archive(file: InputFile) -> None:
-    """Refuse what `torch.save` never writes and `torch.load` would take: compressed members, and damaged ones."""
+    """Refuse compressed and damaged members, which `torch.load` accepts although `torch.save` never writes them."""
     size = file.location.stat().st_size
     try:
         with zipfile.ZipFile(file.location) as opened:
@@ -124,7 +124,7 @@ def _check_archive(file: InputFile) -> None:
     # an encrypted member is a RuntimeError, an unknown feature a NotImplementedError, which is one
     except RuntimeError as error:
         reason = printable(str(error))
-        raise ConversionError(f"{file.name} is no PyTorch file as torch.save writes it ({reason}).") from error
+        raise ConversionError(f"{file.name} is not a PyTorch file as torch.save writes it ({reason}).") from error
 
 
 def _check_pickles(opened: IO[bytes], pickles: int, file: InputFile) -> None:
@@ -193,7 +193,7 @@ def _check_pickle(stream: IO[bytes], instructions: int, file: InputFile) -> int:
 def _load(file: InputFile) -> Any:
     try:
         with warnings.catch_warnings():
-            # of how old files store what they hold
+            # about the storage of old files
             warnings.simplefilter("ignore")
             return torch.load(file.location, map_location="cpu", weights_only=True, mmap=file.kind is Kind.TORCH)
     except OSError:
@@ -213,9 +213,11 @@ def _load(file: InputFile) -> Any:
 
 
 def _check(tensor: torch.Tensor, where: str) -> None:
-    """Refuse what is no plain tensor, and a view that repeats a few numbers."""
+    """Refuse anything but a plain tensor, and views that repeat a few numbers."""
     if tensor.layout is not torch.strided or tensor.device.type != "cpu" or not tensor.is_floating_point():
-        raise ConversionError(f"{where} is {tensor.dtype}, {tensor.layout}, no plain tensor. Get the original file.")
+        raise ConversionError(
+            f"{where} is {tensor.dtype}, {tensor.layout}, not a plain tensor. Get the original file."
+        )
     if not tensor.numel():
         raise ConversionError(f"{where} {tuple(tensor.shape)} has no numbers. Get the original file.")
     if tensor.nbytes > tensor.untyped_storage().nbytes():
@@ -223,7 +225,7 @@ def _check(tensor: torch.Tensor, where: str) -> None:
 
 
 def _read(tensors: dict[str, torch.Tensor], name: str, file: InputFile, size: int) -> np.ndarray:
-    # to read beyond the end of a mapped file that got shorter would kill the process
+    # reading beyond the end of a mapped file that became shorter would kill the process
     if file.location.stat().st_size != size:
         raise ConversionError(f"{file.name} changed while it was read. Wait until it is written, and try again.")
     array = tensors[name].detach().to(torch.float32, copy=True, memory_format=torch.contiguous_format).numpy()

@@ -1,4 +1,4 @@
-"""Read a vocabulary as bilm-tf does: one word a line, and its number is its row.
+"""Read a vocabulary as bilm-tf does: one word per line, whose number is its row.
 
 Format: https://github.com/allenai/bilm-tf/blob/master/bilm/data.py, class `Vocabulary`.
 """
@@ -14,7 +14,7 @@ from .base import SPECIAL_WORDS, ConversionError
 from .content import Kind
 
 
-#: The one line that takes no row: a left-over of the 1 Billion Word benchmark's own vocabulary.
+#: The one line without a row, from the vocabulary of the 1 Billion Word benchmark.
 SKIPPED_LINE = "!!!MAXTERMID"
 
 #: More than any vocabulary, 1 million words in the largest release, and less than a bomb.
@@ -25,13 +25,13 @@ MAX_WORDS = 2_000_000
 def read_vocabulary(path: Path, *, kind: Kind, name: str) -> tuple[str, ...]:
     """Read the words, one for each row.
 
-    White space around a word goes, as in bilm-tf. A line left empty by that, or equal to another, still is a row. A
-    byte order mark goes too: bilm-tf would make it part of the first word, which then is found by nobody.
+    White space around a word is stripped, as in bilm-tf. An empty or repeated line still takes a row. A byte order
+    mark is removed; bilm-tf would make it part of the first word, which would then never be found.
 
     Args:
         path: Text or gzip of text, in UTF-8.
         kind: `TEXT` or `GZIP`.
-        name: How messages call it.
+        name: Its name in messages.
 
     Returns:
         The words in order.
@@ -49,18 +49,20 @@ def read_vocabulary(path: Path, *, kind: Kind, name: str) -> tuple[str, ...]:
             f"{name} is not UTF-8 ({error.reason}, byte 0x{error.object[error.start]:02x}). Convert it to UTF-8 first."
         ) from error
     if len(words) > MAX_WORDS:
-        raise ConversionError(f"{name} has more than {MAX_WORDS:,} lines: this is no vocabulary.")
+        raise ConversionError(f"{name} has more than {MAX_WORDS:,} lines: this is not a vocabulary.")
     if not any(words):
         raise ConversionError(f"{name} holds no words. Give the vocabulary as text, one word a line, or leave it out.")
     if 2 * sum(len(word.split()) > 1 for word in words) > len(words):
-        raise ConversionError(f"{name} has lines of several words, so it is no vocabulary. Give it one word a line.")
+        raise ConversionError(
+            f"{name} has lines of several words, so it is not a vocabulary. Give it one word a line."
+        )
     return words
 
 
 def _words(raw: BinaryIO | gzip.GzipFile, name: str) -> tuple[str, ...]:
     data = raw.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise ConversionError(f"{name} has more than {MAX_BYTES:,} bytes of text: this is no vocabulary.")
+        raise ConversionError(f"{name} has more than {MAX_BYTES:,} bytes of text: this is not a vocabulary.")
     # universal newlines, as in a file opened by Python: CRLF and CR end a line, U+0085 and U+2028 do not
     lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig")
     words = (line.strip() for line in lines)

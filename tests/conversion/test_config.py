@@ -171,7 +171,7 @@ WRONG = {
         "char_cnn.max_characters_per_token is 2; it must be a whole",
     ),
     "char_cnn.n_highway": (-1, "char_cnn.n_highway is -1; it must be a whole number from 0 to 64"),
-    "bidirectional": (False, "bidirectional is false; it must be true: a model of one direction is no ELMo"),
+    "bidirectional": (False, "bidirectional is false; it must be true: a model of one direction is not an ELMo"),
 }
 
 

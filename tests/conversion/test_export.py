@@ -409,7 +409,7 @@ UNFIT = {
     "joins words and characters": {"word_embedding_dim": 4, "always_project": True},
     "reads words through a projection": {"word_embedding_dim": 6, "char_embedding_dim": 0, "always_project": True},
     "reads the characters of a dictionary": {"char_vocab_size": 200},
-    "projects to the width that was there before": {"always_project": True, "intermediate_size": 4},
+    "projects to the width that it already has": {"always_project": True, "intermediate_size": 4},
 }
 
 

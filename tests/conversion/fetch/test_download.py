@@ -190,7 +190,7 @@ def test_it_gives_up_where_parts_are_refused(server: dict[str, Any], site: Site,
         setattr(site, name, value)
     site.break_after = [30_000] * 100
 
-    with pytest.raises(ConversionError, match=r"broke off .* at 30,000 bytes. Run the command again to begin anew"):
+    with pytest.raises(ConversionError, match=r"broke off .* at 30,000 bytes. Run the command again to start over"):
         download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
 
     # one part is asked for, and no second one
@@ -208,7 +208,7 @@ def test_it_gives_up_where_every_attempt_begins_anew(site: Site, tmp_path: Path)
     site.etag = None
     site.break_after = [200, 100] * 100
 
-    with pytest.raises(ConversionError, match="Run the command again to begin anew"):
+    with pytest.raises(ConversionError, match="Run the command again to start over"):
         download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
 
     assert site.requests == [None] * (1 + download_module.MAX_ATTEMPTS)
@@ -368,7 +368,7 @@ def test_a_host_that_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_link_that_is_none(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match="is no valid link") as caught:
+    with pytest.raises(ConversionError, match="is not a valid link") as caught:
         download(url, cache_dir=tmp_path)
 
     assert "secret" not in str(caught.value)
@@ -379,7 +379,7 @@ def test_a_link_that_is_none(url: str, tmp_path: Path) -> None:
 def test_a_server_that_leads_to_no_valid_link(location: str, site: Site, tmp_path: Path) -> None:
     site.redirect = location
 
-    with pytest.raises(ConversionError, match=r"weights.hdf5 leads to no valid link .* Check the link"):
+    with pytest.raises(ConversionError, match=r"weights.hdf5 leads to an invalid link .* Check the link"):
         download(f"{site.url}/weights.hdf5", cache_dir=tmp_path)
 
     assert len(site.requests) == 1

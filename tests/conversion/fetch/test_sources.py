@@ -93,13 +93,13 @@ def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "weights.hdf5")
 
-    with pytest.raises(ConversionError, match=r"weights.hdf5 is no regular file"):
+    with pytest.raises(ConversionError, match=r"weights.hdf5 is not a regular file"):
         read_original([tmp_path / "weights.hdf5"])
 
 
 @pytest.mark.parametrize("scheme", ["s3", "ftp", "file", "hf"])
 def test_links_of_other_kinds(scheme: str) -> None:
-    with pytest.raises(ConversionError, match=f"{scheme} links are not read"):
+    with pytest.raises(ConversionError, match=f"{scheme} links are not supported"):
         read_original([f"{scheme}://host/weights.hdf5"])
 
 

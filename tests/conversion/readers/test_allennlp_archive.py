@@ -245,5 +245,5 @@ def test_a_file_that_is_no_part_of_it(state: State, tmp_path: Path) -> None:
     path = write_allennlp_archive(tmp_path / "model.tar.gz", state)
     (tmp_path / "strange.bin").write_bytes(b"\x00")
 
-    with pytest.raises(ConversionError, match=r"strange.bin .* is no part of this model"):
+    with pytest.raises(ConversionError, match=r"strange.bin .* is not part of this model"):
         read_original([path, tmp_path / "strange.bin"])

@@ -145,7 +145,7 @@ def test_a_given_file_that_is_not_used(tmp_path: Path) -> None:
     sources = write_bilm_hdf5(tmp_path)
     (tmp_path / "meta.json").write_text("{}")
 
-    with pytest.raises(ConversionError, match=r"meta.json \(JSON\) is no part of a biLM model"):
+    with pytest.raises(ConversionError, match=r"meta.json \(JSON\) is not part of a biLM model"):
         read_original([*sources, tmp_path / "meta.json"])
 
 
@@ -232,8 +232,8 @@ def a_type(file: h5py.File) -> None:
 BROKEN = {
     soft_link: "is a link to elsewhere",
     external_link: "is a link to elsewhere",
-    circle: "is no array",
-    a_type: "is no array",
+    circle: "is not an array",
+    a_type: "is not an array",
     external_numbers: "has its numbers in another file",
     virtual_numbers: "has its numbers in another file",
     whole_numbers: "is of type int64, not floating point",

@@ -174,11 +174,11 @@ def test_a_dictionary_as_that_program_reads_it(text: str, numbers: dict[str, int
 
 
 BROKEN: dict[str, tuple[str | bytes, str]] = {
-    "three columns": ("a\t0\t1\n", r"char.dic: 'a\\t0\\t1' is no word and number"),
-    "no number": ("a\tb\n", r"char.dic: 'a\\tb' is no word and number"),
-    "a word alone": ("abc\n", "char.dic: 'abc' is no word and number"),
-    "a negative number": ("a\t-1\n", "is no word and number"),
-    "an endless number": ("a\t" + "9" * 5000, "is no word and number"),
+    "three columns": ("a\t0\t1\n", r"char.dic: 'a\\t0\\t1' is not a word and a number"),
+    "no number": ("a\tb\n", r"char.dic: 'a\\tb' is not a word and a number"),
+    "a word alone": ("abc\n", "char.dic: 'abc' is not a word and a number"),
+    "a negative number": ("a\t-1\n", "is not a word and a number"),
+    "an endless number": ("a\t" + "9" * 5000, "is not a word and a number"),
     "a number beyond": ("a\t0\nb\t99999999\n", "char.dic: 'b' has the number 99,999,999, but there are 2 lines"),
     "no UTF-8": ("ä\t0\n".encode("latin-1"), r"char.dic is not UTF-8 \(.*byte 0xe4\)"),
 }
@@ -236,7 +236,7 @@ def test_a_file_too_many(tmp_path: Path) -> None:
     folder = write_many_langs(tmp_path / "model")
     write_dictionary(tmp_path / "label.dic", ["a"])
 
-    with pytest.raises(ConversionError, match=r"label.dic .* is no part of an ELMoForManyLangs model"):
+    with pytest.raises(ConversionError, match=r"label.dic .* is not part of an ELMoForManyLangs model"):
         read_original([folder, tmp_path / "label.dic"])
 
 

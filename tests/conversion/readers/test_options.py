@@ -17,7 +17,7 @@ def test_reads_all_of_it(tmp_path: Path) -> None:
 
 DAMAGED = {
     "cut-off": (b'{"lstm": {"dim": 4', "options.json is not valid JSON"),
-    "not-a-number": (b'{"lstm": {"cell_clip": NaN}}', "not valid JSON .*NaN is no number"),
+    "not-a-number": (b'{"lstm": {"cell_clip": NaN}}', "not valid JSON .*NaN is not a number"),
     "a-list": (b"[1, 2]", "holds a JSON list, not an object"),
     "not-utf-8": (b'{"note": "\xff"}', "is not UTF-8 text"),
     "nested-without-end": (b'{"a":' * 100_000, "is not valid JSON"),
@@ -52,5 +52,5 @@ def test_a_number_beyond_all_others(tmp_path: Path) -> None:
 def test_half_a_character(tmp_path: Path) -> None:
     (tmp_path / "options.json").write_text(r'{"a": "\ud800"}')
 
-    with pytest.raises(ConversionError, match=r"options.json holds a character that is none"):
+    with pytest.raises(ConversionError, match=r"options.json holds an invalid character"):
         read_options(tmp_path / "options.json", name="options.json")

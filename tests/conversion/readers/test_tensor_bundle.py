@@ -61,7 +61,7 @@ def test_damaged_numbers_are_named(index: Path) -> None:
     data[entry.offset + 5] ^= 1
     path.write_bytes(data)
 
-    with pytest.raises(ConversionError, match="lm/wide is damaged: its checksum is another"):
+    with pytest.raises(ConversionError, match="lm/wide is damaged: its checksum does not match"):
         read_array(path, entry, where="lm/wide")
 
 

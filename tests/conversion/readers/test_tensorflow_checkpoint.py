@@ -97,7 +97,7 @@ def test_without_a_vocabulary_the_softmax_is_left(folder: Path, caplog: pytest.L
         assert {"lm/softmax/W", "lm/softmax/b"} < set(checkpoint.left)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "model.ckpt-7.index: the softmax is left, as there is no vocabulary to name its rows; "
+        "model.ckpt-7.index: the softmax is left out, because there is no vocabulary to name its rows; "
         "give the vocabulary to keep the softmax."
     ]
 
@@ -108,7 +108,7 @@ def test_a_softmax_that_was_not_trained_on_sentences_is_left(folder: Path, caplo
     with caplog.at_level(logging.WARNING), read_original([folder]) as checkpoint:
         assert {"lm/softmax/W", "lm/softmax/b"} < set(checkpoint.left)
 
-    assert "the softmax is left, as the vocabulary lacks </S>, <UNK>, so that" in caplog.text
+    assert "the softmax is left out, because the vocabulary lacks </S>, <UNK>, so that" in caplog.text
 
 
 def test_a_softmax_of_another_vocabulary_is_named(folder: Path) -> None:
@@ -248,7 +248,7 @@ def test_numbers_that_are_not_finite(value: float, tmp_path: Path) -> None:
 def test_a_file_that_is_no_part_of_it(folder: Path) -> None:
     (folder / "strange.bin").write_bytes(b"\x00")
 
-    with pytest.raises(ConversionError, match=r"strange.bin .* is no part of this checkpoint"):
+    with pytest.raises(ConversionError, match=r"strange.bin .* is not part of this checkpoint"):
         read_original(sorted(folder.iterdir()))
 
 

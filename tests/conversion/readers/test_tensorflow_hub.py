@@ -134,5 +134,5 @@ def test_what_is_wrong_is_named(
 def test_a_file_that_is_no_part_of_it(module: Path, tmp_path: Path) -> None:
     (tmp_path / "strange.bin").write_bytes(b"\x00")
 
-    with pytest.raises(ConversionError, match=r"strange.bin .* is no part of this module"):
+    with pytest.raises(ConversionError, match=r"strange.bin .* is not part of this module"):
         read_original([module, tmp_path / "strange.bin"])

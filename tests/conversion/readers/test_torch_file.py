@@ -110,10 +110,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {f"w{i}": tensor for tensor in [torch.ones(100_000)] for i in range(9)},
         "encoder.pkl claims 3,600,000 bytes of arrays in 40",
     ),
-    "whole numbers": ({"w": torch.ones(3, dtype=torch.int64)}, "array w is torch.int64, torch.strided, no plain"),
-    "sparse": ({"w": torch.eye(3).to_sparse()}, "array w is torch.float32, torch.sparse_coo, no plain tensor"),
-    "a number for a name": ({0: torch.ones(1)}, "encoder.pkl has names of tensors that are none"),
-    "a name of two lines": ({"a\nb": torch.ones(1)}, "encoder.pkl has names of tensors that are none"),
+    "whole numbers": ({"w": torch.ones(3, dtype=torch.int64)}, "array w is torch.int64, torch.strided, not a plain"),
+    "sparse": ({"w": torch.eye(3).to_sparse()}, "array w is torch.float32, torch.sparse_coo, not a plain tensor"),
+    "a number for a name": ({0: torch.ones(1)}, "encoder.pkl has invalid names of tensors"),
+    "a name of two lines": ({"a\nb": torch.ones(1)}, "encoder.pkl has invalid names of tensors"),
     "empty": ({"w": torch.ones(10**9, 0)}, r"array w \(1000000000, 0\) has no numbers"),
 }
 
@@ -148,7 +148,7 @@ def test_a_file_that_gets_shorter_before_it_is_read(tmp_path: Path) -> None:
 def test_what_is_no_file_of_pytorch(tmp_path: Path) -> None:
     (tmp_path / "encoder.pkl").write_text("no pickle")
 
-    with pytest.raises(ConversionError, match=re.escape("encoder.pkl (text) is no PyTorch file")):
+    with pytest.raises(ConversionError, match=re.escape("encoder.pkl (text) is not a PyTorch file")):
         read(tmp_path / "encoder.pkl")
 
 
