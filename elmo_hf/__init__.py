@@ -60,5 +60,5 @@ if not TYPE_CHECKING:
 
 # Importing `elmo_hf.model` registers ELMo. It also imports torch and Transformers, which takes seconds and which
 # `elmo-hf --help` does without: in the console script, the command that runs imports what it needs.
-if Path(sys.argv[0]).name.removesuffix(".exe") != "elmo-hf":
+if Path(next(iter(sys.argv), "")).name.removesuffix(".exe") != "elmo-hf":
     from . import model as model

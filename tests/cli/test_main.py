@@ -360,3 +360,16 @@ def test_a_reader_that_leaves_is_no_error(bilm_model: Path) -> None:
 
     assert process.wait() == 128 + signal.SIGPIPE
     assert error == b""
+
+
+def test_a_program_without_arguments_registers_the_models() -> None:
+    program = """
+import sys
+sys.argv = []  # as in an interpreter that another program embeds
+import elmo_hf
+from transformers import AutoConfig
+print(AutoConfig.for_model("elmo").model_type)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (done.stdout, done.returncode) == ("elmo\n", 0), done.stderr
