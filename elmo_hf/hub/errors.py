@@ -1,4 +1,4 @@
-"""What goes wrong with the Hub, in one line that says what to do and never shows the access token."""
+"""Turn errors of the Hub into one line that names the remedy and never shows the access token."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,19 @@ from elmo_hf.errors import ElmoError, one_line
 
 @contextmanager
 def explaining(endpoint: str, repo_id: str, revision: str, token: str) -> Iterator[list[str]]:
-    """Turn what goes wrong with the Hub into one line without the token.
+    """Turn errors of the Hub in this block into one line without the token.
+
+    Args:
+        endpoint: The address of the Hub.
+        repo_id: `ORG/NAME`.
+        revision: The branch.
+        token: The access token.
 
     Yields:
-        A list for what stays on the Hub if it does.
+        A list to which the block adds sentences on what stays on the Hub if it fails.
+
+    Raises:
+        ElmoError: In place of every error.
     """
     stays: list[str] = []
     try:
@@ -22,22 +31,22 @@ def explaining(endpoint: str, repo_id: str, revision: str, token: str) -> Iterat
         reason = str(error) if isinstance(error, ElmoError) else explain(error, endpoint, repo_id, revision)
         message = without(token, " ".join([reason, *stays]))
         if token in "".join(map(repr, _chain(error))):
-            # a traceback would show all errors on the way
+            # a traceback would show the errors of the chain
             raise ElmoError(message) from None
         raise ElmoError(message) from error
 
 
 def explain(error: BaseException, endpoint: str, repo_id: str, revision: str) -> str:
-    """Say in one line what is wrong with the Hub, and what to do.
+    """Return one line on an error of the Hub and its remedy.
 
     Args:
-        error: What huggingface_hub raised.
+        error: The error that huggingface_hub raised.
         endpoint: The address of the Hub.
         repo_id: `ORG/NAME`.
         revision: The branch.
     """
     while isinstance(error, RuntimeError) and error.__cause__ is not None:
-        # "Error while uploading", of huggingface_hub
+        # huggingface_hub's "Error while uploading"
         error = error.__cause__
     error = next((e for e in _chain(error) if isinstance(e, HfHubHTTPError) or _is_of_network(e)), error)
     if _is_of_network(error):
@@ -82,7 +91,7 @@ def _explain_status(error: HfHubHTTPError, status: int, repo_id: str) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Walk from an error to what it came from."""
+    """Yield an error, its cause, the cause of that, and so on."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -91,12 +100,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_of_network(error: BaseException) -> bool:
-    """Tell the errors of the library that huggingface_hub connects by, which is httpx or httpx2."""
+    """Return whether an error comes from the library that huggingface_hub connects with, httpx or httpx2."""
     return type(error).__module__.startswith("httpx") and type(error).__name__ != "HTTPStatusError"
 
 
 def without(token: str, text: str) -> str:
-    """Take the access token out of a text."""
+    """Return a text with the access token hidden."""
     return text.replace(token, "[token]")
 
 

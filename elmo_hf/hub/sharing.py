@@ -1,4 +1,4 @@
-"""Publish a model folder on the Hub: check it, choose its files, make or complete its card, send all in one commit."""
+"""Publish a model folder on the Hub: check it, choose its files, write or complete its card, and push one commit."""
 
 import fnmatch
 import json
@@ -33,7 +33,7 @@ from .errors import explaining
 from .folder_card import make_card, task_of
 
 
-# what a reader loads, and what an older version of it on the Hub is replaced by as a whole
+# the files of a model; a push replaces all of those on the Hub, so that no old one is left beside new ones
 MODEL_FILES = (
     "config.json",
     "model.safetensors",
@@ -47,15 +47,15 @@ MODEL_FILES = (
     "provenance.json",
     "*_elmo.py",
 )
-# what belongs to it besides, and stays on the Hub where the folder has none
+# other files of a model; they stay on the Hub if the folder has none
 OTHER_FILES = ("LICENSE*", "LICENCE*", "NOTICE*", "*_results.json")
 
 WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 
-# a file that a card shows or links to: no address, no folder
+# a file beside the card that it shows or links to
 LINKED = re.compile(r"""(?:\]\(|src=["'])([\w][\w. -]*)[)"'#]""")
 
-# one identifier of the Hub's, such as apache-2.0; which there are, the Hub says
+# the form of the Hub's identifiers, such as apache-2.0; the Hub knows which exist
 LICENSE_ID = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 MAIN = "main"
@@ -63,17 +63,17 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class Upload:
-    """What `push` is going to send.
+    """The content of a push.
 
-    Args:
-        folder: The model's.
+    Attributes:
+        folder: The model folder.
         repo_id: `ORG/NAME`.
-        files: Names of the files that belong to the model, with the card, and their sizes in bytes.
-        left: Names of what is in the folder and is not sent.
+        files: The names and sizes in bytes of the files to send, the card included.
+        left: The names in the folder that are not sent.
         card: The model card, README.md.
-        given: The metadata that were asked for.
-        own_card: Whether this card is to take the place of one on the Hub that somebody wrote there.
-        notes: What was done to the card, and what a reader of the model may stumble upon.
+        given: The metadata that the caller asked for.
+        own_card: Whether the card replaces one that somebody wrote on the Hub.
+        notes: What was done to the card, and warnings for those who will load the model.
     """
 
     folder: Path
@@ -87,14 +87,14 @@ class Upload:
 
 
 class Pushed(NamedTuple):
-    """What `push` did.
+    """The result of a push.
 
-    Args:
+    Attributes:
         url: The address of the model.
         commit: The commit on the Hub that has these files.
-        changed: Whether it is new; if not, the Hub had all of these files before.
-        deleted: Names of files of an older version of the model that the commit deletes.
-        notes: What there is to be told.
+        changed: Whether the commit is new; if not, the Hub had all of these files already.
+        deleted: The names of files of an older version of the model that the commit deletes.
+        notes: Notes for the user.
     """
 
     url: str
@@ -118,29 +118,29 @@ def push(
     token: str | None = None,
     endpoint: str | None = None,
 ) -> Pushed:
-    """Publish a model folder on the Hub, in one commit, or none.
+    """Publish a model folder on the Hub in one commit.
 
-    The folder is checked first, as `prepare` does, and is left as it is. A card that is on the Hub already stays where
-    the folder has none.
+    `prepare` checks the folder first; the folder does not change. If the folder has no card, a card on the Hub stays.
 
     Args:
-        folder: A model folder, as `elmo-hf convert`, `save_pretrained` or a training makes it.
-        repo_id: `ORG/NAME`; it is created if it does not exist.
-        license: The licence, as the Hub calls it, such as `"apache-2.0"`; needed unless the folder's card names one.
-        language: Codes of the languages, such as `["en"]`.
+        folder: A model folder from `elmo-hf convert`, `save_pretrained` or a training.
+        repo_id: `ORG/NAME`; the repository is created if it does not exist.
+        license: The Hub's identifier of the licence, such as `"apache-2.0"`; needed unless the folder's card has one.
+        language: Language codes, such as `["en"]`.
         base_model: The name on the Hub of the model that this one was made from.
-        private: Create a private repository; an error if it exists and is public.
+        private: Whether to create a private repository; an error if the repository exists and is public.
         revision: The branch, which is created if it does not exist.
-        message: Of the commit.
-        replace_card: Write a new card; what the metadata of the old one say is kept.
-        token: The access token; by default that of `hf auth login`, or of HF_TOKEN. It is in no message.
-        endpoint: The address of the Hub, if it is not the usual one or that of HF_ENDPOINT.
+        message: The message of the commit.
+        replace_card: Whether to write a new card in any case; the metadata of the old card are kept.
+        token: The access token; by default that of `hf auth login` or HF_TOKEN. No message shows it.
+        endpoint: The address of the Hub; by default HF_ENDPOINT or the usual one.
 
     Returns:
-        Where it is, and what was done.
+        The address of the model, and what was done.
 
     Raises:
-        ElmoError: If the folder is no whole model, the licence is not known, or the Hub refuses or cannot be reached.
+        ElmoError: If the folder is not a complete model, the licence is not known, or the Hub refuses the push or
+            cannot be reached.
     """
     upload = prepare(
         folder, repo_id, license=license, language=language, base_model=base_model, replace_card=replace_card
@@ -156,21 +156,27 @@ def push(
         if CARD in names and not upload.own_card:
             upload = _complete_remote_card(api, upload, before)
         stale = sorted(name for name in names - set(upload.files) if _matches(name, MODEL_FILES))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            commit = api.create_commit(
-                repo_id,
-                [*_additions(upload), *map(CommitOperationDelete, stale)],
-                commit_message=message or f"Upload {Path(folder).resolve().name} by elmo-hf {__version__}",
-                revision=revision,
-                parent_commit=before.sha,
-            )
+        message = message or f"Upload {Path(folder).resolve().name} by elmo-hf {__version__}"
+        return _commit(api, upload, stale, before, message=message, revision=revision)
+
+
+def _commit(api: HfApi, upload: Upload, stale: list[str], before: ModelInfo, *, message: str, revision: str) -> Pushed:
+    """Push the files of an upload, and delete stale ones, in one commit on top of the last one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        commit = api.create_commit(
+            upload.repo_id,
+            [*_additions(upload), *map(CommitOperationDelete, stale)],
+            commit_message=message,
+            revision=revision,
+            parent_commit=before.sha,
+        )
     return Pushed(
-        url=f"{api.endpoint}/{repo_id}",
+        url=f"{api.endpoint}/{upload.repo_id}",
         commit=commit.oid,
         changed=commit.oid != before.sha,
         deleted=stale,
-        # what the Hub says of the card; others, of its libraries, are none of the user's business
+        # the Hub's remarks on the card; other warnings come from its libraries and do not concern the user
         notes=upload.notes + [" ".join(str(each.message).split()) for each in caught if each.category is UserWarning],
     )
 
@@ -184,21 +190,21 @@ def prepare(
     base_model: str | None = None,
     replace_card: bool = False,
 ) -> Upload:
-    """Check a model folder and choose what of it is published; without network.
+    """Check a model folder and choose the files to publish, without network.
 
     Args:
-        folder: As for `push`.
-        repo_id: As for `push`.
-        license: As for `push`.
-        language: As for `push`.
-        base_model: As for `push`.
-        replace_card: As for `push`.
+        folder: A model folder from `elmo-hf convert`, `save_pretrained` or a training.
+        repo_id: `ORG/NAME`.
+        license: The Hub's identifier of the licence; needed unless the folder's card has one.
+        language: Language codes, such as `["en"]`.
+        base_model: The name on the Hub of the model that this one was made from.
+        replace_card: Whether to write a new card in any case; the metadata of the old card are kept.
 
     Returns:
-        What `push` would send.
+        The files and the card that `push` would send.
 
     Raises:
-        ElmoError: If the folder is no whole model, a name is not one of the Hub's, or the licence is not known.
+        ElmoError: If the folder is not a complete model, the Hub does not allow a name, or the licence is not known.
     """
     folder = Path(folder)
     check_name(repo_id)
@@ -228,10 +234,10 @@ def prepare(
 def _card(
     folder: Path, repo_id: str, given: dict[str, Any], old: str | None, where: str, *, replace_card: bool = False
 ) -> tuple[str, str]:
-    """Write a new card, or complete one that somebody wrote; tell the card, and what was done.
+    """Write a new card, or complete one that somebody wrote; return it with a note on what was done.
 
     Raises:
-        ElmoError: If the metadata of the old one cannot be read, or contradict what is given.
+        ElmoError: If the metadata of the old card cannot be read, or contradict the given ones.
     """
     known = split_card(old or "")[1]
     for key, value in given.items():
@@ -245,10 +251,10 @@ def _card(
 
 
 def check_name(repo_id: str) -> None:
-    """Refuse a name that the Hub does not take.
+    """Check the name of a repository.
 
     Raises:
-        ElmoError: In that case.
+        ElmoError: If the Hub does not allow it.
     """
     try:
         validate_repo_id(repo_id)
@@ -261,10 +267,10 @@ def check_name(repo_id: str) -> None:
 
 
 def check_folder(folder: Path) -> list[str]:
-    """Check that a folder is a whole model, which loads where this package is not installed, too.
+    """Check that a folder is a complete model, which also loads where this package is not installed.
 
     Returns:
-        What a reader of the model may stumble upon.
+        Warnings for those who will load the model.
 
     Raises:
         ElmoError: If a file is missing or damaged.
@@ -286,13 +292,13 @@ def check_folder(folder: Path) -> list[str]:
 
 
 def check_code(folder: Path) -> list[str]:
-    """Check that the code which configuration and tokenizer name is in a folder, and compare it with this package's.
+    """Check that a folder has the code that its configuration and tokenizer name, and compare it with this package's.
 
     Returns:
-        A note, if it is not this package's.
+        A note if the code differs from this package's.
 
     Raises:
-        ElmoError: If something is missing.
+        ElmoError: If a file is missing.
     """
     again = "load model and tokenizer, and save both again by `save_pretrained`"
     needed: set[str] = set()
@@ -322,29 +328,29 @@ def check_code(folder: Path) -> list[str]:
 
 
 def find_token(token: str | None = None) -> str:
-    """Find the access token.
+    """Return the access token.
 
     Raises:
-        ElmoError: If there is none, or it cannot be one; it is not in the message.
+        ElmoError: If there is none, or it is malformed; the message does not show it.
     """
     try:
         token = (token or get_token() or "").strip()
     except Exception as error:
-        # it may be in a file, or asked for from a server
+        # it may come from a file or a server
         raise ElmoError(f"The access token cannot be read ({one_line(error)}): run `hf auth login`.") from error
     if not token:
         raise ElmoError("You are not logged in to the Hub: run `hf auth login`, or set HF_TOKEN.")
     if not (token.isascii() and token.isprintable() and " " not in token):
-        # libraries show what they cannot send
+        # libraries would show it in their errors
         raise ElmoError("The access token has characters that no token has: copy it again, or run `hf auth login`.")
     return token
 
 
 def refuse_secrets(upload: Upload, token: str) -> None:
-    """Refuse to publish a file that holds the access token.
+    """Check that no file to publish contains the access token.
 
     Raises:
-        ElmoError: In that case.
+        ElmoError: If one does.
     """
     texts = {name: upload.folder / name for name in upload.files if not name.endswith(".safetensors") and name != CARD}
     for name, path in texts.items():
@@ -355,7 +361,7 @@ def refuse_secrets(upload: Upload, token: str) -> None:
 
 
 def _open_repository(api: HfApi, repo_id: str, revision: str, *, private: bool, stays: list[str]) -> ModelInfo:
-    """Find or create a repository and the branch, and describe what is in the branch."""
+    """Find or create the repository and the branch, and return what the Hub knows of the branch."""
     try:
         info = api.model_info(repo_id)
     except RepositoryNotFoundError:
@@ -371,7 +377,7 @@ def _open_repository(api: HfApi, repo_id: str, revision: str, *, private: bool, 
 
 
 def _complete_remote_card(api: HfApi, upload: Upload, info: ModelInfo) -> Upload:
-    """Put the card that is on the Hub in place of a new one."""
+    """Return the upload with the card on the Hub, completed, in place of a new card."""
     with TemporaryDirectory() as folder:
         path = api.hf_hub_download(upload.repo_id, CARD, revision=info.sha, local_dir=folder)
         old = _read_text(Path(path))
@@ -390,7 +396,7 @@ def _additions(upload: Upload) -> Iterator[CommitOperationAdd]:
 
 
 def _belongs(folder: Path, name: str, card: str) -> bool:
-    """Tell whether a file belongs to the model that a folder is."""
+    """Return whether a file of a model folder is part of the model."""
     if name in (WEIGHTS, CARD) or not name.endswith(".safetensors"):
         return name == CARD or _matches(name, (*MODEL_FILES, *OTHER_FILES)) or name in LINKED.findall(card)
     parts = json.loads(_read_text(folder / WEIGHTS_INDEX)) if (folder / WEIGHTS_INDEX).exists() else {}
@@ -414,13 +420,13 @@ def _one_or_list(values: Sequence[str]) -> str | list[str] | None:
 
 
 def _listed(value: object) -> object:
-    """Give one value as a list of one, which means the same in a card."""
+    """Return a value as a list: in a card, one value means the same as a list of one."""
     return value if isinstance(value, list) else [value]
 
 
 def _read_text(path: Path) -> str:
     try:
-        # as it is, with the ends of its lines
+        # keep the line endings
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise ElmoError(f"{path} is not UTF-8 ({error.reason}): convert it.") from error
