@@ -196,8 +196,6 @@ def test_grad_of_torch_func(make: Callable) -> None:
         torch.testing.assert_close(found[name], torch.zeros_like(found[name]) if part is None else part)
 
 
-# torch compiles the rules of forward mode by its own deprecated function
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("make", [bilm, tagger, language_model])
 def test_jvp_of_torch_func(make: Callable) -> None:
     compute, parameters = functional(make)

@@ -18,8 +18,6 @@ def test_parameters_are_trained_unless_gradients_are_off() -> None:
         assert not is_trained(weight)
 
 
-# torch compiles the rules of forward mode by its own deprecated function
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 def test_every_transform_of_torch_counts_as_training() -> None:
     found = []
 
