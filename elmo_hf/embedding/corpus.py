@@ -11,7 +11,7 @@ from elmo_hf.data.batches import windows
 from .engines import CorpusOptions, Engine, LocalEngine, PartEmbedder
 from .formats import check_output, write_vectors
 from .parts import PartsFolder, UnfinishedPart, is_done, read_part
-from .sentences import Sentence, SentenceInput, read_sentence
+from .sentences import Sentence, SentenceInput, check_sentences, read_sentence
 
 
 # the vectors of a part: the most that an interruption can lose, and that is in memory at a time
@@ -60,15 +60,17 @@ def embed_corpus(
         The number of sentences, and the number of their words.
 
     Raises:
-        ElmoError: If the model cannot be loaded, the file exists or cannot be written, or an interrupted run was of
-            another model, other options or other sentences, or `resume` is false.
+        ElmoError: If `sentences` is not one column of sentences, the model cannot be loaded, the file exists or cannot
+            be written, or an interrupted run was of another model, other options or other sentences, or `resume` is
+            false.
     """
+    checked = check_sentences(sentences)
     parts = PartsFolder(Path(output))
     if not (resume and parts.has_output()):
         check_output(parts.output, dtype)
     embedder = PartEmbedder(Path(folder), device, CorpusOptions(layers, pool, dtype, batch_size))
     run = CorpusRun(embedder, parts)
-    run.run(sentences, engine or LocalEngine(), resume=resume, progress=progress)
+    run.run(checked, engine or LocalEngine(), resume=resume, progress=progress)
     return run.num_sentences, run.num_words
 
 

@@ -1,8 +1,10 @@
 """What you may pass as a sentence, and the text and words that it stands for."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from elmo_hf.errors import ElmoError
@@ -22,6 +24,54 @@ class Sentence(NamedTuple):
 
 # raw text, for the tokenizer to split; or words; or both
 SentenceInput: TypeAlias = str | Sequence[str] | Sentence
+
+
+def check_sentences(sentences: Iterable[SentenceInput]) -> Iterator[SentenceInput]:
+    """Return an iterator over sentences that refuses what would be misread, such as a missing cell of a table.
+
+    Args:
+        sentences: The sentences, or a frame of pandas or polars, or a two-dimensional array, with one column of them.
+
+    Raises:
+        ElmoError: If `sentences` is one text, a mapping or several columns, or, when the iterator comes to it, a
+            sentence is neither a text nor a list of words.
+    """
+    return map(_check_sentence, count(), read_column(sentences))
+
+
+def read_column(sentences: Iterable[SentenceInput]) -> Iterable[SentenceInput]:
+    """Return the only column of a table, and other sentences as they are.
+
+    Args:
+        sentences: As for `check_sentences`.
+
+    Raises:
+        ElmoError: If `sentences` is one text, a mapping or several columns.
+    """
+    if isinstance(sentences, str):
+        raise ElmoError("The sentences are one text: put it in a list.")
+    # iterating over a mapping or a frame would give the names of its columns
+    if isinstance(sentences, Mapping):
+        raise ElmoError(f"The sentences are a {type(sentences).__name__}: give the column of it that holds them.")
+    shape = getattr(sentences, "shape", (0,))
+    if len(shape) == 1:
+        return sentences
+    cells = np.asarray(sentences, dtype=object) if len(shape) == 2 and shape[1] == 1 else None
+    # a one-column data set of `datasets` gives rows, [sentences]
+    if cells is None or cells.shape != tuple(shape):
+        raise ElmoError(
+            f"The sentences are a {type(sentences).__name__} of shape {tuple(shape)}: "
+            "give the column of it that holds them."
+        )
+    return list(cells[:, 0])
+
+
+def _check_sentence(number: int, sentence: Any) -> SentenceInput:
+    if isinstance(sentence, (str, Sentence)):
+        return sentence
+    if not isinstance(sentence, (Sequence, np.ndarray)) or not all(isinstance(word, str) for word in sentence):
+        raise ElmoError(f"Sentence {number} is {sentence!r:.80}: give a text or a list of words.")
+    return sentence
 
 
 def split_words(sentence: SentenceInput, tokenizer: PreTrainedTokenizerBase) -> list[str]:
@@ -49,4 +99,4 @@ def read_sentence(sentence: SentenceInput, tokenizer: PreTrainedTokenizerBase) -
     return Sentence(text, words)
 
 
-__all__ = ["Sentence", "SentenceInput", "read_sentence", "split_words"]
+__all__ = ["Sentence", "SentenceInput", "check_sentences", "read_column", "read_sentence", "split_words"]

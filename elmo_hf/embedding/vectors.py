@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.errors import ElmoError
 
-from .sentences import SentenceInput, split_words
+from .sentences import SentenceInput, check_sentences, split_words
 
 
 Vectors: TypeAlias = NDArray[np.float32]
@@ -41,7 +41,8 @@ def embed(
     Args:
         model: An ELMo in evaluation mode, on any device.
         tokenizer: The tokenizer of the model.
-        sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`.
+        sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`. A frame of
+            pandas or polars with one column is its column.
         layers: `"mix"` (the weighted mean of all layers, `last_hidden_state`), `"top"`, the number of a layer (0 is
             the token layer), or `"all"`.
         batch_size: The number of sentences to compute at once.
@@ -51,14 +52,11 @@ def embed(
         The boundary tokens `<S>` and `</S>` are not included; a sentence without words has an empty array.
 
     Raises:
-        ElmoError: If there is no such layer.
-        TypeError: If `sentences` is one text.
+        ElmoError: If there is no such layer, or `sentences` is not one column of sentences.
         ValueError: If the model is in training mode.
     """
-    if isinstance(sentences, str):
-        raise TypeError("`sentences` is one text: put it in a list.")
     embedder = Embedder(model, tokenizer, layers=layers, batch_size=batch_size)
-    for window in windows(sentences, max_items=BATCHES_PER_WINDOW * batch_size):
+    for window in windows(check_sentences(sentences), max_items=BATCHES_PER_WINDOW * batch_size):
         yield from embedder.embed([split_words(sentence, tokenizer) for sentence in window])
 
 

@@ -1,12 +1,12 @@
 """ELMo in scikit-learn: a transformer that turns texts into vectors, for pipelines."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elmo_hf.embedding.sentences import SentenceInput
+from elmo_hf.embedding.sentences import SentenceInput, read_column
 from elmo_hf.embedding.vectors import Vectors
 from elmo_hf.errors import ElmoError
 
@@ -52,38 +52,41 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.device = device
 
     def fit(self, texts: Iterable[SentenceInput], y: object = None) -> "ElmoVectorizer":  # noqa: ARG002 - scikit-learn's
-        """Check the parameters.
+        """Check the parameters, and that `texts` is one column.
 
         Args:
-            texts: Ignored.
+            texts: As for `transform`; the texts themselves are not read.
             y: Ignored.
 
         Returns:
             This vectorizer.
 
         Raises:
-            ElmoError: If there is no such model, layer or pool.
+            ElmoError: If there is no such model, layer or pool, or `texts` is not one column.
         """
         self._lazy_model()
+        read_column(texts)
         return self
 
     def transform(self, texts: Iterable[SentenceInput]) -> Vectors:
         """Compute the vector of each text.
 
         Args:
-            texts: Each a text, for the tokenizer to split, or a list of words.
+            texts: Each a text, for the tokenizer to split, or a list of words. A frame of pandas or polars with one
+                column, or an array `[texts, 1]`, is its column.
 
         Returns:
             Vectors `[texts, H]` in float32, or `[texts, (L + 1) * H]` with `layers="all"`.
 
         Raises:
-            ElmoError: If there is no such model, layer or pool, or an item of `texts` is neither.
+            ElmoError: If there is no such model, layer or pool, `texts` is not one column, or an item of it is neither
+                a text nor a list of words.
         """
         model = self._lazy_model()
         reduce = np.mean if self.pool == "mean" else np.max
         # neither is defined without words
         empty = np.zeros(model.width, np.float32)
-        rows = [reduce(words, axis=0) if len(words) else empty for words in model.embed(_checked(texts))]
+        rows = [reduce(words, axis=0) if len(words) else empty for words in model.embed(texts)]
         return np.stack(rows) if rows else np.zeros((0, model.width), np.float32)
 
     @property
@@ -113,17 +116,6 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = False
         return tags
-
-
-def _checked(texts: Iterable[SentenceInput]) -> Iterator[SentenceInput]:
-    """Refuse items that would be misread, such as the only cell of a table's row, which would be taken for a word."""
-    if isinstance(texts, str):
-        raise ElmoError("`texts` is one text: put it in a list.")
-    for number, text in enumerate(texts):
-        words = [text] if isinstance(text, str) else text
-        if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-            raise ElmoError(f"Text {number} is {text!r:.80}: give a text or a list of words, such as one column.")
-        yield text
 
 
 __all__ = ["ElmoVectorizer"]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.embedding.loading import load
-from elmo_hf.embedding.sentences import SentenceInput, split_words
+from elmo_hf.embedding.sentences import SentenceInput, check_sentences, split_words
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors, new_file
 from elmo_hf.inspection import read_config
@@ -168,13 +168,10 @@ def score(
         A score for each sentence, in their order.
 
     Raises:
-        ElmoError: If the tokenizer does not belong to the model, or has no boundary tokens; or if `words_per_batch` is
-            not positive.
-        TypeError: If `sentences` is a single text.
+        ElmoError: If the tokenizer does not belong to the model, or has no boundary tokens; if `words_per_batch` is
+            not positive; or if `sentences` is not one column of sentences.
         ValueError: If the model is in training mode.
     """
-    if isinstance(sentences, str):
-        raise TypeError("`sentences` is one text: put it in a list.")
     if model.training:
         raise ValueError("The model is in training mode, where losses are random: call `model.eval()` first.")
     if words_per_batch < 1:
@@ -182,7 +179,7 @@ def score(
     # refused before a sentence is read
     boundaries(tokenizer)
     check_vocabulary(model, tokenizer)
-    split = (split_words(sentence, tokenizer) for sentence in sentences)
+    split = (split_words(sentence, tokenizer) for sentence in check_sentences(sentences))
     if stateful:
         return _score_stream(model, tokenizer, split, words_per_batch)
     return _score_apart(model, tokenizer, split, words_per_batch)

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from elmo_hf import ElmoError
 from elmo_hf.integrations.vectorizer import ElmoVectorizer
 
 
@@ -54,10 +55,25 @@ def test_columns_have_names() -> None:
     assert [names[0], names[-1]] == ["elmovectorizer0", "elmovectorizer255"]
 
 
-def test_a_column_of_a_table_becomes_a_table() -> None:
+def test_a_table_of_one_column_is_its_column(classifier: Pipeline) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": TEXTS}, index=range(7, 7 + len(TEXTS)))
+
+    classifier.fit(table, LABELS)
+
+    assert classifier.predict(table).tolist() == LABELS
+    assert classifier.predict(table["text"]).tolist() == LABELS
+    found = classifier[:-1].set_output(transform="pandas").transform(table)
+    assert found.index.tolist() == table.index.tolist()
+    with pytest.raises(ElmoError, match=r"DataFrame of shape \(24, 2\): give the column"):
+        classifier.predict(table.assign(length=1))
+
+
+@pytest.mark.parametrize("column", ["text", ["text"]], ids=["name", "list"])
+def test_a_column_of_a_table_becomes_a_table(column: str | list[str]) -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": TEXTS[:3], "length": [1, 2, 3]}, index=[7, 8, 9])
-    transformer = ColumnTransformer([("elmo", ElmoVectorizer(), "text")], remainder="passthrough")
+    transformer = ColumnTransformer([("elmo", ElmoVectorizer(), column)], remainder="passthrough")
 
     found = transformer.set_output(transform="pandas").fit_transform(table)
 

@@ -105,7 +105,7 @@ def test_batches_of_nothing_are_refused(loaded: Loaded) -> None:
 
 
 def test_one_text_is_no_list_of_texts(loaded: Loaded) -> None:
-    with pytest.raises(TypeError, match="put it in a list"):
+    with pytest.raises(ElmoError, match="put it in a list"):
         next(embed(*loaded, "The bank"))
 
 

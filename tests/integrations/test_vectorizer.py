@@ -50,6 +50,20 @@ def test_takes_a_generator_and_an_array(bilm_model: Path) -> None:
     assert vectorizer.transform([]).shape == (0, 8)
 
 
+def test_a_table_of_one_column_is_its_column(bilm_model: Path) -> None:
+    vectorizer = ElmoVectorizer(bilm_model)
+
+    found = vectorizer.fit_transform(np.array([["a"], ["b c"], ["d"]], dtype=object))
+
+    np.testing.assert_allclose(found, vectorizer.transform(["a", "b c", "d"]), atol=1e-6)
+
+
+@pytest.mark.parametrize("texts", ["The bank", {"text": ["a"]}, np.array([["a", "b"]])], ids=type)
+def test_fit_refuses_what_is_not_one_column(texts: object) -> None:
+    with pytest.raises(ElmoError, match=r"The sentences are .*: (give|put)"):
+        ElmoVectorizer().fit(texts)
+
+
 def test_changed_parameters_take_effect_at_once(bilm_model: Path) -> None:
     vectorizer = ElmoVectorizer(bilm_model).fit([])
     vectorizer.transform(["a"])
@@ -83,10 +97,11 @@ def test_keeps_the_rules_of_scikit_learn() -> None:
         ({"pool": "sum"}, [], r"There is no pool 'sum': choose mean or max\."),
         ({"layers": 7}, [], r"There is no layer '7'"),
         ({"model": "absent"}, [], r"absent is not a model folder"),
-        ({}, "The bank", r"`texts` is one text: put it in a list\."),
-        ({}, ["a", None], r"Text 1 is None: give a text or a list of words"),
-        ({}, np.array([["a"], ["b"]]), r"Text 0 is array\(\['a'\].*: give a text"),
-        ({}, [["a", 1]], r"Text 0 is \['a', 1\]: give a text"),
+        ({}, "The bank", r"The sentences are one text: put it in a list\."),
+        ({}, {"text": ["a"]}, r"The sentences are a dict: give the column"),
+        ({}, np.array([["a", "b"]]), r"ndarray of shape \(1, 2\): give the column"),
+        ({}, ["a", None], r"Sentence 1 is None: give a text or a list of words"),
+        ({}, [["a", 1]], r"Sentence 0 is \['a', 1\]: give a text"),
     ],
 )
 def test_what_cannot_be_used_is_named(parameters: dict[str, object], texts: object, message: str) -> None:

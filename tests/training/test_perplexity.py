@@ -207,7 +207,7 @@ def test_refuses_what_would_give_wrong_numbers(language_model: LanguageModel) ->
         score(model, ElmoTokenizer(VOCABULARY, eos_token=None), SENTENCES)
     with pytest.raises(ElmoError, match="words_per_batch is 0"):
         score(model, tokenizer, SENTENCES, words_per_batch=0)
-    with pytest.raises(TypeError, match="one text"):
+    with pytest.raises(ElmoError, match="one text"):
         score(model, tokenizer, "the bank")
     with pytest.raises(ValueError, match="training mode"):
         score(tiny_model(ElmoForPreTraining, vocab_size=10).train(), tokenizer, SENTENCES)
