@@ -18,6 +18,7 @@ Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S
 
 import copy
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
@@ -56,6 +57,7 @@ from .tokenizer_backend_elmo import (
     make_backend,
     make_word_model,
     refuse_normalizer,
+    truncating,
 )
 from .tokenizer_inputs_elmo import (
     Example,
@@ -248,6 +250,14 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     # encoding
 
+    def _get_padding_truncation_strategies(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Take a `max_length` that Rust cannot count to, such as `model_max_length` by default, for no limit."""
+        padding, truncation, max_length, others = super()._get_padding_truncation_strategies(*args, **kwargs)
+        if max_length is not None and max_length > sys.maxsize:
+            padding = PaddingStrategy.DO_NOT_PAD if padding == PaddingStrategy.MAX_LENGTH else padding
+            truncation, max_length = TruncationStrategy.DO_NOT_TRUNCATE, None
+        return padding, truncation, max_length, others
+
     def _encode_plus(  # type: ignore[override]
         self,
         text: Sentence | Sequence[Any],
@@ -303,7 +313,11 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     ) -> BatchEncoding:
         """Let the Rust backend cut, truncate and pad; then look up the words as they are spelled."""
         shared = self.backend_tokenizer
-        with nullcontext(copy_for_words(shared)) if is_split_into_words else self._pool.borrow(shared) as backend:
+        with_pairs = any(len(example) > 1 for example in examples)
+        with (
+            nullcontext(copy_for_words(shared)) if is_split_into_words else self._pool.borrow(shared) as backend,
+            truncating(backend, kwargs, with_pairs=with_pairs),
+        ):
             encoded = super(ElmoTokenizer, self._with_backend(backend))._encode_plus(
                 # an empty batch is encoded as one empty text, which is then left out
                 [prepare_for_rust(example) for example in examples] or [""],

@@ -16,10 +16,12 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel, WordPiece
 from tokenizers.processors import TemplateProcessing
+from transformers.tokenization_utils_base import TruncationStrategy
 
 from .pre_tokenizers_elmo import make_pre_tokenizer
 from .tokenizer_inputs_elmo import SURROGATE, check_words
@@ -132,6 +134,46 @@ def refuse_normalizer(backend: Tokenizer) -> None:
         )
 
 
+@contextmanager
+def truncating(backend: Tokenizer, options: Mapping[str, Any], *, with_pairs: bool) -> Iterator[None]:
+    """Raise a ValueError with the numbers of the call where Rust cannot truncate.
+
+    Left alone, Rust would not truncate at all where the boundary tokens have no room, and it would panic, which
+    `except Exception` misses, where the stride has none.
+
+    Args:
+        backend: The backend that encodes in this context.
+        options: The options of `_encode_plus`.
+        with_pairs: Whether a sentence of the call has a second one.
+
+    Raises:
+        ValueError: If `max_length` or `stride` cannot be met.
+    """
+    strategy = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
+    if strategy == TruncationStrategy.DO_NOT_TRUNCATE:
+        yield
+        return
+    max_length, stride = options["max_length"], options.get("stride", 0)
+    added = backend.num_special_tokens_to_add(with_pairs) if options.get("add_special_tokens", True) else 0
+    if max_length < added:
+        raise ValueError(f"max_length is {max_length}, but there are {added} boundary tokens: give {added} or more.")
+    if stride and not 0 <= stride < max_length - added:
+        raise ValueError(
+            f"stride is {stride}, but max_length {max_length} has room for {max_length - added} words: give a smaller "
+            "stride or a larger max_length."
+        )
+    try:
+        yield
+    except BaseException as error:
+        # Rust raises an `Exception` without a class of its own; a panic is none
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(
+            f"Truncation by {strategy.value!r} to max_length {max_length} with stride {stride} fails "
+            f"({' '.join(str(error).split())}): give another max_length, stride or truncation."
+        ) from error
+
+
 def copy_with_model(backend: Tokenizer, model: WordLevel | WordPiece) -> Tokenizer:
     """Copy a backend with another model that has the same ids."""
     copied = Tokenizer(model)
@@ -205,5 +247,6 @@ __all__ = [
     "make_backend",
     "make_word_model",
     "refuse_normalizer",
+    "truncating",
     "vocabulary_lines",
 ]

@@ -236,6 +236,71 @@ def test_truncation_on_the_left() -> None:
     assert tokenizer("a b c", truncation=True, max_length=4).tokens() == ["<S>", "b", "c", "</S>"]
 
 
+@pytest.mark.parametrize("padding", [False, True, "max_length"])
+@pytest.mark.parametrize("is_split_into_words", [True, False])
+def test_a_huge_maximum_is_none(tokenizer: ElmoTokenizer, is_split_into_words: bool, padding: bool | str) -> None:
+    text = ["a", "b"] if is_split_into_words else "a b"
+    options = {"is_split_into_words": is_split_into_words, "padding": padding, "truncation": True}
+
+    encoded = tokenizer(text, max_length=tokenizer.model_max_length, **options)
+
+    assert encoded.tokens() == ["<S>", "a", "b", "</S>"]
+    assert tokenizer.pad(encoded, padding="max_length", max_length=2**64)["input_ids"] == encoded["input_ids"]
+
+
+@pytest.mark.parametrize("is_split_into_words", [True, False])
+def test_a_maximum_counts_down_to_the_boundary_tokens(tokenizer: ElmoTokenizer, is_split_into_words: bool) -> None:
+    first, second = (["a", "b"], ["c"]) if is_split_into_words else ("a b", "c")
+    options = {"is_split_into_words": is_split_into_words, "truncation": True}
+
+    def tokens(*texts: Any, **more: Any) -> list[str]:
+        return tokenizer(*texts, **options, **more).tokens()
+
+    assert tokens(first, max_length=3) == ["<S>", "a", "</S>"]
+    assert tokens(first, max_length=2) == ["<S>", "</S>"]
+    assert tokens(first, second, max_length=4) == ["<S>", "</S>"] * 2
+    assert tokens(first, max_length=1, add_special_tokens=False) == ["a"]
+    assert tokens(first, max_length=0, add_special_tokens=False) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        (["a b"], {"max_length": 1}, r"max_length is 1, but there are 2 boundary tokens: give 2 or more\."),
+        (["a b"], {"max_length": 0}, r"max_length is 0, but there are 2 boundary tokens"),
+        (["a b"], {"max_length": -1, "add_special_tokens": False}, r"max_length is -1, but there are 0 boundary"),
+        (["a b", "c"], {"max_length": 3}, r"max_length is 3, but there are 4 boundary tokens"),
+        (
+            ["a b"],
+            {"max_length": 3, "stride": 1},
+            r"stride is 1, but max_length 3 has room for 1 words: give a smaller",
+        ),
+        (["a b"], {"max_length": 3, "stride": 9}, r"stride is 9, but max_length 3 has room for 1 words"),
+        (["a b"], {"max_length": 9, "stride": -1}, r"stride is -1, but max_length 9"),
+        (["a b c", "d e f"], {"max_length": 8, "stride": 2}, r"'longest_first' to max_length 8 with stride 2 fails"),
+        (
+            ["a b c", "d e f"],
+            {"max_length": 9, "stride": 2, "truncation": "only_second"},
+            r"'only_second' to max_length 9 with stride 2 fails \(.*\): give another max_length",
+        ),
+        (
+            ["a b c", "d"],
+            {"max_length": 6, "truncation": "only_second"},
+            r"'only_second' to max_length 6 with stride 0",
+        ),
+        (["a b c"], {"max_length": 4, "truncation": "only_second"}, r"'only_second' to max_length 4 with stride 0"),
+    ],
+)
+@pytest.mark.parametrize("is_split_into_words", [True, False])
+def test_a_truncation_without_room_is_refused(
+    tokenizer: ElmoTokenizer, texts: list[str], options: dict[str, Any], message: str, is_split_into_words: bool
+) -> None:
+    given = [text.split() for text in texts] if is_split_into_words else texts
+
+    with pytest.raises(ValueError, match=message):
+        tokenizer(*given, **{"is_split_into_words": is_split_into_words, "truncation": True, **options})
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
