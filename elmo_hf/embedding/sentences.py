@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -53,7 +53,7 @@ def read_column(sentences: Iterable[SentenceInput]) -> Iterable[SentenceInput]:
     # iterating over a mapping or a frame would give the names of its columns
     if isinstance(sentences, Mapping):
         raise ElmoError(f"The sentences are a {type(sentences).__name__}: give the column of it that holds them.")
-    shape = getattr(sentences, "shape", (0,))
+    shape: tuple[int, ...] = getattr(sentences, "shape", (0,))
     if len(shape) == 1:
         return sentences
     cells = np.asarray(sentences, dtype=object) if len(shape) == 2 and shape[1] == 1 else None
@@ -66,10 +66,11 @@ def read_column(sentences: Iterable[SentenceInput]) -> Iterable[SentenceInput]:
     return list(cells[:, 0])
 
 
-def _check_sentence(number: int, sentence: Any) -> SentenceInput:
+def _check_sentence(number: int, sentence: SentenceInput) -> SentenceInput:
     if isinstance(sentence, (str, Sentence)):
         return sentence
-    if not isinstance(sentence, (Sequence, np.ndarray)) or not all(isinstance(word, str) for word in sentence):
+    listed = isinstance(sentence, (Sequence, np.ndarray)) and all(isinstance(word, str) for word in sentence)
+    if not listed:
         raise ElmoError(f"Sentence {number} is {sentence!r:.80}: give a text or a list of words.")
     return sentence
 
