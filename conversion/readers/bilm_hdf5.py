@@ -3,6 +3,7 @@
 Format: https://github.com/allenai/bilm-tf/blob/master/bilm/training.py, `dump_weights`.
 """
 
+import logging
 import math
 import re
 from collections.abc import Iterator
@@ -15,11 +16,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, Tables, printable, source_files
+from .base import CHUNK, ConversionError, InputFile, OriginalArray, OriginalCheckpoint, Tables, printable, source_files
 from .content import Kind
 from .options import read_options
 from .parts import find_options, find_vocabulary, only, read_lines
 
+
+logger = logging.getLogger(__name__)
 
 FORMAT = "bilm-hdf5"
 
@@ -39,8 +42,9 @@ MAX_DEPTH = 8
 #: Compressions that are part of every HDF5 library, by number, up to scale-offset, and h5py's own LZF.
 FILTERS = frozenset({*range(1, 7), 32000})
 
-#: A hole is so many blocks of so many zeros, 1,024 in all, which is 4 kB.
+#: A hole is so many blocks of so many zeros, 1,024 in all, which is a page of a file.
 BLOCK, HOLE = 64, 16
+PAGE = 4096
 
 #: What h5py raises of a damaged file: a `TypeError` for types that NumPy lacks.
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
@@ -169,6 +173,7 @@ def _arrays(opened: h5py.File, weights: InputFile) -> dict[str, OriginalArray]:
         )
     for name, dataset in datasets.items():
         _check_whole(dataset, f"{weights.name}: array {name}")
+    _check_end(datasets, weights)
     return {
         name: OriginalArray(tuple(dataset.shape), partial(_read, dataset, name, weights.name))
         for name, dataset in datasets.items()
@@ -219,6 +224,38 @@ def _check_whole(dataset: h5py.Dataset, where: str) -> None:
         raise ConversionError(f"{where} was written in part only. Get the file again.")
 
 
+def _check_end(datasets: dict[str, h5py.Dataset], weights: InputFile) -> None:
+    """Refuse a file that is zeros from within an array to its end, as a download into reserved space leaves it.
+
+    An array may be zeros as a whole, the last one too: a download hardly breaks off just where an array begins.
+    """
+    size, end = weights.location.stat().st_size, _end_of_content(weights.location)
+    if size - end < PAGE:
+        return
+    for name, dataset in datasets.items():
+        start = dataset.id.get_offset()
+        # the last number may end in zeros; chunks have no offset
+        if start is not None and start < end <= start + dataset.nbytes - dataset.dtype.itemsize:
+            raise ConversionError(
+                f"{weights.name} is zeros from within array {name} to the end, {size - end:,} bytes: the download "
+                "broke off. Get the file again, or, if these are its numbers, compress it with `h5repack -f GZIP=1`."
+            )
+
+
+def _end_of_content(path: Path) -> int:
+    """Return where the zeros at the end of a file begin."""
+    end = path.stat().st_size
+    with path.open("rb") as file:
+        while end:
+            start = max(0, end - CHUNK)
+            file.seek(start)
+            content = file.read(end - start).rstrip(b"\0")
+            if content:
+                return start + len(content)
+            end = start
+    return 0
+
+
 def _read(dataset: h5py.Dataset, name: str, file_name: str) -> np.ndarray:
     try:
         with np.errstate(over="ignore"):
@@ -232,15 +269,16 @@ def _read(dataset: h5py.Dataset, name: str, file_name: str) -> np.ndarray:
     if array.size and not np.isfinite([array.min(), array.max()]).all():
         raise ConversionError(f"{file_name}: array {name} holds NaN or infinite numbers. Get the file again.")
     if array.ndim > 1 and _has_hole(array):
-        raise ConversionError(
-            f"{file_name}: array {name} is full of zeros in places, as in a file that was never downloaded in whole. "
-            "Get the file again."
+        logger.warning(
+            "%s: array %s is full of zeros in places. If that surprises you, compare the file with its publisher's.",
+            file_name,
+            name,
         )
     return array
 
 
 def _has_hole(array: np.ndarray) -> bool:
-    """Tell whether about a page of the file is zeros, which training never leaves in a matrix."""
+    """Tell whether about a page of the file is zeros, which training seldom leaves in a matrix."""
     flat = array.reshape(-1)
     # [blocks]
     filled = np.any(flat[: len(flat) // BLOCK * BLOCK].reshape(-1, BLOCK), axis=1)

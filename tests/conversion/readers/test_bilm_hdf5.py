@@ -18,6 +18,9 @@ from support.original_formats import VOCABULARY, write_bilm_hdf5
 
 W_0 = "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/W_0"
 
+# of a file with two layers, the array that comes last
+LAST = "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/W_P_0"
+
 
 def test_reads_every_array_unchanged(tmp_path: Path) -> None:
     sources = write_bilm_hdf5(tmp_path)
@@ -264,15 +267,66 @@ def test_absurd_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zeros", [1100, 4096])
-def test_a_hole_as_a_broken_download_leaves_it(zeros: int, tmp_path: Path) -> None:
+def test_zeros_within_an_array_are_reported(zeros: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sources = write_bilm_hdf5(tmp_path, dim=64, projection_dim=32)
     with h5py.File(sources[0], "a") as file:
         array = file[W_0][...]
         array.reshape(-1)[37 : 37 + zeros] = 0
         file[W_0][...] = array
 
-    with read_original(sources) as checkpoint, pytest.raises(ConversionError, match=f"array {W_0} is full of zeros"):
-        checkpoint.arrays[W_0].read()
+    with read_original(sources) as checkpoint:
+        np.testing.assert_array_equal(checkpoint.arrays[W_0].read(), array)
+
+    assert f"weights.hdf5: array {W_0} is full of zeros in places" in caplog.text
+
+
+def test_a_filter_bank_may_be_unused(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, filters=[(7, 64), (1, 4)], char_dim=16)
+    with h5py.File(sources[0], "a") as file:
+        file["CNN/W_cnn_0"][...] = 0
+
+    with read_original(sources) as checkpoint:
+        assert not checkpoint.arrays["CNN/W_cnn_0"].read().any()
+
+
+def test_two_words_may_be_unused(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, token_input=True, dim=512, projection_dim=512)
+    with h5py.File(sources[0], "a") as file:
+        file["embedding"][5:7] = 0
+
+    with read_original(sources) as checkpoint:
+        assert not checkpoint.arrays["embedding"].read()[5:7].any()
+
+
+def test_a_download_into_reserved_space_that_broke_off(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, dim=64, projection_dim=32)
+    content = sources[0].read_bytes()
+    sources[0].write_bytes(content[:-5000] + bytes(5000))
+
+    with pytest.raises(
+        ConversionError, match=rf"zeros from within array {LAST} to the end, 5,000 bytes: the download"
+    ):
+        read_original(sources)
+
+
+def test_zeros_at_the_end_may_be_a_whole_array_or_be_compressed(tmp_path: Path) -> None:
+    sources = write_bilm_hdf5(tmp_path, dim=64, projection_dim=32)
+    with h5py.File(sources[0], "a") as file:
+        file[LAST][...] = 0
+    with read_original(sources) as checkpoint:
+        assert not checkpoint.arrays[LAST].read().any()
+
+    with h5py.File(sources[0], "a") as file:
+        file[LAST][...] = np.arange(64)[:, None] < 8
+    with pytest.raises(ConversionError, match=rf"zeros from within array {LAST} to the end, 7,\d\d\d bytes"):
+        read_original(sources)
+
+    with h5py.File(sources[0], "a") as file:
+        array = file[LAST][...]
+        del file[LAST]
+        file.create_dataset(LAST, data=array, compression="gzip")
+    with read_original(sources) as checkpoint:
+        np.testing.assert_array_equal(checkpoint.arrays[LAST].read(), array)
 
 
 def test_zeros_here_and_there_are_no_hole(tmp_path: Path) -> None:
