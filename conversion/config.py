@@ -99,10 +99,10 @@ def elmo_config(checkpoint: OriginalCheckpoint) -> ElmoConfig:
 def bilm_fields(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     """Make the configuration's fields from the options of bilm-tf.
 
-    A missing option has bilm-tf's default: no `n_highway` means 0, no `n_layers` means 1, no clip or a clip of 0 means
-    no clipping. No `use_skip_connections` means none, as the training without that option used none; AllenNLP and
-    bilm-tf's own inference refuse such options. The array `char_embed` decides the number of characters, whatever
-    `n_characters` says: for the same array it is 261 in training folders and 262 in releases.
+    An option that is missing or null has bilm-tf's default: no `n_highway` means 0, no `n_layers` means 1, no clip or
+    a clip of 0 means no clipping. No `use_skip_connections` means none, as the training without that option used none;
+    AllenNLP and bilm-tf's own inference refuse such options. The array `char_embed` decides the number of characters,
+    whatever `n_characters` says: for the same array it is 261 in training folders and 262 in releases.
 
     A checkpoint without options is described by the sizes of its arrays; everything else is as in all releases.
 
@@ -121,7 +121,7 @@ def bilm_fields(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     if options.values.get("bidirectional", True) is not True:
         raise options.error("bidirectional", "must be true: a model of one direction is not an ELMo")
     fields = _lstm_fields(options.section("lstm"))
-    if "char_cnn" in options.values:
+    if options.values.get("char_cnn") is not None:
         fields |= _character_fields(options.section("char_cnn"), checkpoint)
     else:
         fields |= _word_fields(fields["hidden_size"] // 2, checkpoint)
@@ -237,6 +237,15 @@ def _character_rows(checkpoint: OriginalCheckpoint) -> int:
         raise ConversionError(
             f"{checkpoint.weights_name}: array {name} has {rows} rows, fewer than the {MIN_CHARACTER_ROWS} of "
             "bytes and markers. Only models over bytes are converted."
+        )
+    if rows > MIN_CHARACTER_ROWS:
+        logger.warning(
+            "%s: array %s has %d rows, more than the %d of bytes and markers: byte 0 is taken to be the first, as in "
+            "bilm-tf's training. If yours counted from another row, every character is wrong.",
+            checkpoint.weights_name,
+            name,
+            rows,
+            MIN_CHARACTER_ROWS,
         )
     return rows
 
@@ -392,7 +401,8 @@ def _unknown_options(
     for section, known in keys.items():
         values: Any = options
         for part in filter(None, section.split(".")):
-            values = values.get(part, {})
+            # null stands for an absent section, too
+            values = values.get(part) or {}
         for key in sorted(values.keys() - known):
             unknown[f"{section}.{key}".lstrip(".")] = values[key]
     if not unknown:
@@ -427,7 +437,9 @@ class _Section:
         return _Section(self.file_name, values, f"{self.path}{key}.")
 
     def whole(self, key: str, *, low: int = 1, high: int, default: int | None = None) -> int:
-        value = self.values.get(key, default)
+        value: Any = self.values.get(key)
+        if value is None and default is not None:
+            return default
         if not _is_whole(value, low, high):
             raise self.error(key, f"must be a whole number from {low} to {high}")
         return int(value)
@@ -442,6 +454,8 @@ class _Section:
 
     def flag(self, key: str, *, default: bool) -> bool:
         value = self.values.get(key, default)
+        if value is None:
+            return False
         if not isinstance(value, bool):
             raise self.error(key, "must be true or false")
         return value

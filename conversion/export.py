@@ -98,20 +98,19 @@ def original_options(config: ElmoConfig, original: Any = None) -> dict[str, Any]
     """
     options: dict[str, Any] = copy.deepcopy(original) if _are_options(original) else {}
     made = _options_of(config)
-    _merge(options, made)
-    if "char_cnn" not in made:
+    if "char_cnn" not in made or options.get("char_cnn") is None:
         options.pop("char_cnn", None)
+    _merge(options, made)
     return options
 
 
 def _are_options(original: Any) -> bool:
     """Tell whether these are options of bilm-tf, rather than those of another program."""
-    return (
-        isinstance(original, dict)
-        and isinstance(original.get("lstm"), dict)
-        and isinstance(original.get("char_cnn", {}), dict)
-        and isinstance(original.get("char_cnn", {}).get("embedding", {}), dict)
-    )
+    if not isinstance(original, dict) or not isinstance(original.get("lstm"), dict):
+        return False
+    # absent or null where the model reads words
+    characters = original.get("char_cnn")
+    return characters is None or (isinstance(characters, dict) and isinstance(characters.get("embedding", {}), dict))
 
 
 def _options_of(config: ElmoConfig) -> dict[str, Any]:

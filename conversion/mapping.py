@@ -132,9 +132,10 @@ def _layer_rules(config: ElmoConfig, projection: int, cells: list[str], layer: s
 
 
 def _hdf5_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:
-    return bilm_rules(
-        config, words=_rows(checkpoint, "embedding"), single_cell="RNN_0/RNN/LSTMCell/W_0" in checkpoint.arrays
-    )
+    single_cell = "RNN_0/RNN/LSTMCell/W_0" in checkpoint.arrays
+    yield from bilm_rules(config, words=_rows(checkpoint, "embedding"), single_cell=single_cell)
+    if checkpoint.softmax is not None:
+        yield from _softmax_rules(checkpoint.softmax, config)
 
 
 def _tensorflow_rules(checkpoint: OriginalCheckpoint, config: ElmoConfig) -> Iterator[Rule]:

@@ -52,7 +52,7 @@ class NumpyBilm:
         # 0 and null both mean "not clipped"
         self.cell_clip: float = lstm.get("cell_clip") or np.inf
         self.projection_clip: float = lstm.get("proj_clip") or np.inf
-        self.num_layers: int = lstm.get("n_layers", 1)
+        self.num_layers: int = lstm.get("n_layers") or 1
         # empty for a model that reads words
         self.cnn: dict[str, Any] = parsed.get("char_cnn") or {}
         self.arrays = _read_arrays(Path(weights))
@@ -133,9 +133,12 @@ class NumpyBilm:
 
     def _encode_characters(self, words: Sequence[str]) -> Array:
         """Apply convolutions, maximum, activation, highway layers and projection to characters, `[n, P]`."""
-        length = self.cnn.get("max_characters_per_token", 50)
+        length = self.cnn.get("max_characters_per_token") or 50
+        table = self._array("char_embed")
+        # a table that was saved for inference begins with a row of zeros, that of padding
+        table = table[1:] if len(table) > PADDING + 1 and not table[0].any() else table
         # [n, M, d]
-        characters = self.arrays["char_embed"][[spell(word, length) for word in words]]
+        characters = table[[spell(word, length) for word in words]]
         pooled = [self._convolve(characters, i, width) for i, (width, _) in enumerate(self.cnn["filters"])]
         # [n, F]
         x = np.concatenate(pooled, axis=1)

@@ -125,7 +125,7 @@ def _read_oracle(sources: Sequence[str | Path]) -> NumpyBilm:
         files = gather(sources, resources)
         if not bilm_hdf5.recognises(files):
             raise ConversionError(f"No HDF5 weights of a biLM among {describe(files)}: only those can be verified.")
-        weights, options, vocabulary = bilm_hdf5.find_parts(files)
+        weights, options, vocabulary, _ = bilm_hdf5.find_parts(files)
         with _oracle_errors():
             return NumpyBilm(weights.location, options.location, vocabulary.location if vocabulary else None)
 

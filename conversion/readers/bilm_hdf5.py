@@ -12,14 +12,26 @@ from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
 import numpy as np
 
-from .base import CHUNK, ConversionError, InputFile, OriginalArray, OriginalCheckpoint, Tables, printable, source_files
+from .base import (
+    CHUNK,
+    ConversionError,
+    InputFile,
+    OriginalArray,
+    OriginalCheckpoint,
+    SelectionError,
+    Softmax,
+    Tables,
+    printable,
+    source_files,
+)
 from .content import Kind
 from .options import read_options
-from .parts import find_options, find_vocabulary, only, read_lines
+from .parts import check_rows, find_options, find_vocabulary, only, read_lines, rows_without_words
 
 
 logger = logging.getLogger(__name__)
@@ -27,6 +39,10 @@ logger = logging.getLogger(__name__)
 FORMAT = "bilm-hdf5"
 
 TABLES = Tables(characters="char_embed", words="embedding")
+SOFTMAX = Softmax(weight="softmax/W", bias="softmax/b")
+
+#: The rows of bytes and markers in the table of characters.
+CHARACTERS = 261
 
 #: Groups and arrays at the top of a file of weights; a file of vectors has none of them.
 WEIGHTS_AT_TOP = re.compile(r"char_embed|CNN(_high_\d+|_proj)?|RNN(_\d+)?|rnn")
@@ -54,6 +70,7 @@ class Content(Enum):
     """What an HDF5 file holds; the values are words for messages."""
 
     WEIGHTS = "weights"
+    SOFTMAX = "a softmax (`softmax` alone)"
     TOKEN_CACHE = "a cache of token vectors (`embedding` alone)"
     VECTORS = "a dump of vectors"
     UNREADABLE = "damaged HDF5"
@@ -73,9 +90,20 @@ def content_of(file: InputFile) -> Content:
         return Content.UNREADABLE
     if any(WEIGHTS_AT_TOP.fullmatch(name) for name in names):
         return Content.WEIGHTS
+    if names == ["softmax"]:
+        return Content.SOFTMAX
     if names == ["embedding"]:
         return Content.TOKEN_CACHE
     return Content.VECTORS if names and flat else Content.OTHER
+
+
+class Parts(NamedTuple):
+    """The files of one model; the vocabulary and the softmax may be absent."""
+
+    weights: InputFile
+    options: InputFile
+    vocabulary: InputFile | None
+    softmax: InputFile | None
 
 
 def recognises(files: list[InputFile]) -> list[InputFile]:
@@ -86,54 +114,110 @@ def recognises(files: list[InputFile]) -> list[InputFile]:
 
 
 def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
-    """Read one file of weights with its options and, if there is one, its vocabulary.
+    """Read one file of weights with its options and, if there are any, its vocabulary and softmax.
 
     Args:
         files: All that was given or found; their content distinguishes the parts.
         resources: Receives the open HDF5 file, because arrays are read on demand.
 
     Returns:
-        The arrays, keyed by HDF5 path, such as `CNN/W_cnn_0` with shape `[1, width, char_dim, filters]`.
+        The arrays, keyed by HDF5 path, such as `CNN/W_cnn_0` with shape `[1, width, char_dim, filters]`. The softmax
+        is among them where the vocabulary says which words its rows are.
 
     Raises:
         ConversionError: If a part is missing, ambiguous, damaged or superfluous.
     """
-    weights, options, vocabulary = find_parts(files)
+    parts = find_parts(files)
+    weights, options, vocabulary, _ = parts
+    for file in filter(_may_be_alignment, files):
+        logger.warning(
+            "%s is a PyTorch file, and is left out. If it aligns this language with others, apply it to the vectors: "
+            "docs/conversion.md#matrices-of-alignment.",
+            file.name,
+        )
     parsed = read_options(options.location, name=options.name)
     words = None if vocabulary is None else read_lines(vocabulary)
-    opened = _open(weights.location, weights.name)
-    resources.enter_context(opened)
+    arrays = _without_padding(_open_arrays(weights, resources), weights)
+    softmax = _softmax_arrays(parts, words, resources)
+    used = (weights, options, vocabulary, parts.softmax if softmax else None)
     return OriginalCheckpoint(
         format=FORMAT,
         options=parsed,
-        arrays=_arrays(opened, weights),
+        arrays=arrays | softmax,
         weights_name=weights.name,
         options_name=options.name,
-        sources=source_files([file for file in (weights, options, vocabulary) if file is not None]),
+        sources=source_files([file for file in used if file is not None]),
         tables=TABLES,
+        softmax=SOFTMAX if softmax else None,
         vocabulary=words,
         vocabulary_name=None if vocabulary is None else vocabulary.name,
         resources=resources,
     )
 
 
-def find_parts(files: list[InputFile]) -> tuple[InputFile, InputFile, InputFile | None]:
-    """Find weights, options and vocabulary by their content.
+def find_parts(files: list[InputFile]) -> Parts:
+    """Find weights, options, vocabulary and softmax by their content.
 
     Raises:
         ConversionError: If weights or options are missing, if there are several, or if a file that the user named is
-            none of the three.
+            none of these, nor a matrix of alignment.
     """
     weights = only([file for file in files if _is_weights(file)], "weights (HDF5)", files)
-    options, vocabulary = find_options(files), find_vocabulary(files)
+    softmaxes = [file for file in files if file.kind is Kind.HDF5 and content_of(file) is Content.SOFTMAX]
+    softmax = only(softmaxes, "a softmax (HDF5)", files) if softmaxes else None
+    parts = Parts(weights, find_options(files), find_vocabulary(files), softmax)
     for file in files:
-        if file.explicit and file not in (weights, options, vocabulary):
+        if file.explicit and file not in parts and not _may_be_alignment(file):
             raise ConversionError(f"{file.name} ({file.kind.value}) is not part of a biLM model. Leave it out.")
-    return weights, options, vocabulary
+    return parts
 
 
 def _is_weights(file: InputFile) -> bool:
     return bool(recognises([file]))
+
+
+def _may_be_alignment(file: InputFile) -> bool:
+    """Tell whether this may be a matrix that aligns languages, which is published beside weights."""
+    return file.kind in (Kind.TORCH, Kind.PICKLE)
+
+
+def _open_arrays(file: InputFile, resources: ExitStack) -> dict[str, OriginalArray]:
+    opened = _open(file.location, file.name)
+    resources.enter_context(opened)
+    return _arrays(opened, file)
+
+
+def _softmax_arrays(parts: Parts, words: tuple[str, ...] | None, resources: ExitStack) -> dict[str, OriginalArray]:
+    """Return the arrays of the softmax, or none if its rows cannot be assigned to words."""
+    softmax, vocabulary = parts.softmax, parts.vocabulary
+    if softmax is None:
+        return {}
+    reason = rows_without_words(words)
+    if reason is not None and softmax.explicit:
+        raise SelectionError(f"{softmax.name} cannot be used, because {reason}. Leave it out to get vectors alone.")
+    if reason is not None or words is None or vocabulary is None:
+        logger.warning("%s: the softmax is left out, because %s.", softmax.name, reason)
+        return {}
+    arrays = _open_arrays(softmax, resources)
+    if arrays.keys() != {SOFTMAX.weight, SOFTMAX.bias}:
+        raise ConversionError(f"{softmax.name} must hold {SOFTMAX.weight} and {SOFTMAX.bias}. Get the original file.")
+    check_rows({name: array.shape for name, array in arrays.items()}, softmax, len(words), vocabulary)
+    return arrays
+
+
+def _without_padding(arrays: dict[str, OriginalArray], weights: InputFile) -> dict[str, OriginalArray]:
+    """Leave the row of padding out of a table of characters that was saved with it, as programs for inference do."""
+    table = arrays.get(TABLES.characters)
+    if table is None or len(table.shape) != 2 or table.shape[0] <= CHARACTERS or table.read()[0].any():
+        return arrays
+    logger.warning(
+        "%s: array %s has %d rows, the first of zeros: it is taken for padding, and left out.",
+        weights.name,
+        TABLES.characters,
+        table.shape[0],
+    )
+    rows = (table.shape[0] - 1, table.shape[1])
+    return arrays | {TABLES.characters: OriginalArray(rows, lambda: table.read()[1:])}
 
 
 def _open(path: Path, name: str) -> h5py.File:
@@ -291,4 +375,4 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-__all__ = ["FORMAT", "Content", "content_of", "find_parts", "read", "recognises"]
+__all__ = ["FORMAT", "Content", "Parts", "content_of", "find_parts", "read", "recognises"]

@@ -1,6 +1,8 @@
 """Find the options and the vocabulary among the files that were given, by their content."""
 
-from .base import ConversionError, InputFile, SelectionError, describe
+from collections.abc import Mapping
+
+from .base import SPECIAL_WORDS, ConversionError, InputFile, SelectionError, describe
 from .content import Kind
 from .options import read_options
 from .vocabulary import read_vocabulary
@@ -75,4 +77,42 @@ def read_lines(vocabulary: InputFile) -> tuple[str, ...]:
     return read_vocabulary(vocabulary.location, kind=vocabulary.kind, name=vocabulary.name)
 
 
-__all__ = ["find_options", "find_vocabulary", "only", "options_among", "read_lines"]
+def rows_without_words(words: tuple[str, ...] | None) -> str | None:
+    """Return why the rows of a softmax cannot be assigned to words, or `None` if they can."""
+    if words is None:
+        return "there is no vocabulary to name its rows; give the vocabulary to keep the softmax"
+    missing = [word for word in SPECIAL_WORDS if word not in words]
+    if missing:
+        return f"the vocabulary lacks {', '.join(missing)}, so that it was not trained to predict them"
+    return None
+
+
+def check_rows(shapes: Mapping[str, tuple[int, ...]], file: InputFile, words: int, vocabulary: InputFile) -> None:
+    """Check that the arrays of a softmax have a row for each word.
+
+    Args:
+        shapes: The shapes of the arrays, by their names.
+        file: The file that they are in.
+        words: The number of words.
+        vocabulary: The file of the words.
+
+    Raises:
+        ConversionError: If one has another number of rows.
+    """
+    for name, shape in shapes.items():
+        if shape[:1] != (words,):
+            raise ConversionError(
+                f"{vocabulary.name} has {words} words, but array {name} of {file.name} is {shape}. "
+                "Give the vocabulary of this model."
+            )
+
+
+__all__ = [
+    "check_rows",
+    "find_options",
+    "find_vocabulary",
+    "only",
+    "options_among",
+    "read_lines",
+    "rows_without_words",
+]

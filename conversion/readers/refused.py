@@ -93,6 +93,10 @@ REFUSALS = (
         "Give a model's weights.th or model.tar.gz, or HDF5 weights and their options.",
     ),
     Refusal(
+        _hdf5(Content.SOFTMAX),
+        "{name} holds a softmax alone. Give the weights that it belongs to, their options and vocabulary as well.",
+    ),
+    Refusal(
         _hdf5(Content.TOKEN_CACHE),
         "{name} holds an array `embedding` alone: a cache of token vectors, not the weights. "
         "Give the file that also has the groups RNN_0 and RNN_1.",

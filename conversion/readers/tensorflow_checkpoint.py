@@ -24,10 +24,9 @@ from .base import (
 )
 from .content import Kind
 from .options import read_options
-from .parts import find_options, find_vocabulary, read_lines
+from .parts import check_rows, find_options, find_vocabulary, read_lines, rows_without_words
 from .refused import HUB_NAMES
 from .tensor_bundle import Entry, Index, has_magic, problem_of, read_array, read_index
-from .vocabulary import SPECIAL_WORDS
 
 
 logger = logging.getLogger(__name__)
@@ -80,12 +79,12 @@ def read(files: list[InputFile], resources: ExitStack) -> OriginalCheckpoint:
     _refuse_strangers(files, index_file, [*shards, options, vocabulary])
     left = {name for name in index.entries if _is_of_training(name, index)}
     softmax = [name for name in (SOFTMAX.weight, SOFTMAX.bias) if name in index.entries]
-    reason = _rows_without_words(words) if softmax else None
+    reason = rows_without_words(words) if softmax else None
     if reason is not None:
         logger.warning("%s: the softmax is left out, because %s.", index_file.name, reason)
         left.update(softmax)
     elif words is not None and vocabulary is not None:
-        _check_rows(softmax, index, index_file, len(words), vocabulary)
+        check_rows({name: index.entries[name].shape for name in softmax}, index_file, len(words), vocabulary)
     arrays = arrays_of({name: entry for name, entry in index.entries.items() if name not in left}, shards)
     used = [file for file in (index_file, *shards, options, vocabulary) if file is not None]
     return OriginalCheckpoint(
@@ -111,26 +110,6 @@ def _is_of_training(name: str, index: Index) -> bool:
     An optimizer keeps its slots under the names of the variables, such as `lm/char_embed/Adam_1`.
     """
     return not name.startswith(f"{SCOPE}/") or name.rpartition("/")[0] in index.entries
-
-
-def _rows_without_words(words: tuple[str, ...] | None) -> str | None:
-    """Return why the rows of the softmax cannot be assigned to words, or `None` if they can."""
-    if words is None:
-        return "there is no vocabulary to name its rows; give the vocabulary to keep the softmax"
-    missing = [word for word in SPECIAL_WORDS if word not in words]
-    if missing:
-        return f"the vocabulary lacks {', '.join(missing)}, so that it was not trained to predict them"
-    return None
-
-
-def _check_rows(softmax: list[str], index: Index, index_file: InputFile, words: int, vocabulary: InputFile) -> None:
-    for name in softmax:
-        shape = index.entries[name].shape
-        if shape[:1] != (words,):
-            raise ConversionError(
-                f"{vocabulary.name} has {words} words, but variable {name} of {index_file.name} is {shape}. "
-                "Give the vocabulary of this model."
-            )
 
 
 def find_indices(files: list[InputFile]) -> list[InputFile]:

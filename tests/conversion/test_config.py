@@ -98,6 +98,22 @@ def test_a_missing_option_has_the_default_of_bilm_tf(key: str, tmp_path: Path) -
     assert getattr(config_of(tmp_path), field) == value
 
 
+@pytest.mark.parametrize("key", ["lstm.n_layers", "lstm.use_skip_connections", "char_cnn.n_highway"])
+def test_null_stands_for_a_missing_option(key: str, tmp_path: Path) -> None:
+    field, value, shape = DEFAULTS[key]
+    edited(tmp_path, key, None, **shape)
+
+    assert getattr(config_of(tmp_path), field) == value
+
+
+def test_null_in_place_of_the_characters_is_a_model_that_reads_words(tmp_path: Path) -> None:
+    edited(tmp_path, "char_cnn", None, token_input=True)
+
+    config = config_of(tmp_path)
+
+    assert (config.char_embedding_dim, config.word_embedding_dim, config.vocab_size) == (0, 4, len(VOCABULARY) + 1)
+
+
 @pytest.mark.parametrize("clip", [None, 0, 0.0])
 def test_no_clip(clip: float | None, tmp_path: Path) -> None:
     write_bilm_hdf5(tmp_path, cell_clip=clip, proj_clip=clip)
@@ -121,6 +137,21 @@ def test_another_number_of_characters_is_logged(tmp_path: Path, caplog: pytest.L
 
     assert config_of(tmp_path).char_vocab_size == 262
     assert "n_characters is 256000, but char_embed has 261 rows" in caplog.text
+
+
+@pytest.mark.parametrize("rows", [262, 267])
+def test_more_rows_than_bytes_and_markers_are_reported(
+    rows: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    weights, _ = write_bilm_hdf5(tmp_path, n_characters=rows)
+    with h5py.File(weights, "a") as file:
+        table = file["char_embed"][...]
+        del file["char_embed"]
+        file["char_embed"] = [*table, *table[: rows - 261]]
+
+    assert config_of(tmp_path).char_vocab_size == rows + 1
+    assert f"array char_embed has {rows} rows, more than the 261 of bytes and markers" in caplog.text
+    assert len(caplog.records) == 1
 
 
 def test_too_few_characters_for_bytes(tmp_path: Path) -> None:
@@ -161,7 +192,7 @@ WRONG = {
     "lstm.cell_clip": (-3, "lstm.cell_clip is -3; it must be a number, 0 or null for no clipping"),
     "lstm.proj_clip": (True, "lstm.proj_clip is true; it must be a number"),
     "lstm.use_skip_connections": ("yes", 'lstm.use_skip_connections is "yes"; it must be true or false'),
-    "char_cnn": (None, "char_cnn is null; it must be an object"),
+    "char_cnn": ([], r"char_cnn is \[\]; it must be an object"),
     "char_cnn.activation": ("gelu", 'char_cnn.activation is "gelu"; it must be "relu" or "tanh"'),
     "char_cnn.embedding": (4, "char_cnn.embedding is 4; it must be an object"),
     "char_cnn.embedding.dim": (1.5, "char_cnn.embedding.dim is 1.5; it must be a whole number"),

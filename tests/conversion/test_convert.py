@@ -24,6 +24,7 @@ from support.original_formats import (
     allennlp_elmo,
     write_allennlp_archive,
     write_bilm_hdf5,
+    write_softmax,
     write_training_folder,
 )
 
@@ -150,10 +151,16 @@ def test_the_softmax_is_saved_and_loaded(shape: dict[str, Any], tmp_path: Path) 
         assert torch.equal(model.elmo(**batch, output_hidden_states=True).hidden_states[-1], vectors)
 
 
-def test_the_softmax_predicts_the_words_of_its_rows(tmp_path: Path) -> None:
-    variables = write_training_folder(tmp_path / "original")
+@pytest.mark.parametrize("kind", ["checkpoint", "folder with HDF5", "HDF5 files"])
+def test_the_softmax_predicts_the_words_of_its_rows(kind: str, tmp_path: Path) -> None:
+    original = tmp_path / "original"
+    if kind == "checkpoint":
+        variables = write_training_folder(original)
+    else:
+        write_bilm_hdf5(original, vocabulary=VOCABULARY)
+        variables = {f"lm/{name}": array for name, array in write_softmax(original).items()}
 
-    convert([tmp_path / "original"], tmp_path / "model")
+    convert([*original.iterdir()] if kind == "HDF5 files" else [original], tmp_path / "model")
 
     model = AutoModelForPreTraining.from_pretrained(tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")

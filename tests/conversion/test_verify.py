@@ -1,12 +1,14 @@
 """`conversion.verify`: converted models agree with NumPy in every variant, and wrong ones are found out."""
 
 import codecs
+import json
 import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
@@ -22,6 +24,32 @@ def write_both(folder: Path, **variant: Any) -> None:
     """Write an original, and convert it."""
     write_bilm_hdf5(folder / "original", **variant)
     convert([folder / "original"], folder / "model")
+
+
+def test_a_table_with_a_row_of_padding(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_both(tmp_path)
+    weights, _ = write_bilm_hdf5(tmp_path / "padded")
+    with h5py.File(weights, "a") as file:
+        table = file["char_embed"][...]
+        del file["char_embed"]
+        file["char_embed"] = np.pad(table, ((1, 0), (0, 0)))
+
+    config = convert([tmp_path / "padded"], tmp_path / "from padded")
+
+    assert config.char_vocab_size == 262
+    assert "char_embed has 262 rows, the first of zeros: it is taken for padding, and left out" in caplog.text
+    # either original, either model
+    assert all(each.passed for each in verify(tmp_path / "from padded", [tmp_path / "original"]))
+    assert all(each.passed for each in verify(tmp_path / "model", [tmp_path / "padded"]))
+
+
+def test_null_in_place_of_the_characters(tmp_path: Path) -> None:
+    _, options = write_bilm_hdf5(tmp_path / "original", token_input=True)
+    options.write_text(json.dumps(json.loads(options.read_text()) | {"char_cnn": None}))
+
+    convert([tmp_path / "original"], tmp_path / "model")
+
+    assert all(each.passed for each in verify(tmp_path / "model", [tmp_path / "original"]))
 
 
 @pytest.mark.parametrize(

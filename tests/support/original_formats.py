@@ -128,6 +128,16 @@ def write_bilm_hdf5(
     return weights_path, options_path
 
 
+def write_softmax(folder: Path, *, words: int = len(VOCABULARY), projection_dim: int = 4) -> dict[str, np.ndarray]:
+    """Write `softmax_weights.hdf5`, the softmax that is published beside weights, and return its arrays."""
+    rng = np.random.default_rng(1)
+    arrays = {"softmax/W": _normal(rng, (words, projection_dim), 1.0), "softmax/b": _normal(rng, (words,), 1.0)}
+    with h5py.File(folder / "softmax_weights.hdf5", "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+    return arrays
+
+
 def _normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float) -> np.ndarray:
     """Random numbers off centre, so that a lost sign or a swapped half shows."""
     return (scale * rng.standard_normal(shape) + 0.1 * scale).astype(np.float32)

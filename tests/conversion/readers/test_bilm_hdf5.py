@@ -8,12 +8,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from elmo_hf_conversion import ConversionError, read_original
 from elmo_hf_conversion.readers.base import InputFile
 from elmo_hf_conversion.readers.bilm_hdf5 import content_of
 from elmo_hf_conversion.readers.content import Kind
-from support.original_formats import VOCABULARY, write_bilm_hdf5
+from support.original_formats import VOCABULARY, write_bilm_hdf5, write_softmax
 
 
 W_0 = "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/W_0"
@@ -35,6 +36,90 @@ def test_reads_every_array_unchanged(tmp_path: Path) -> None:
 
     assert read.keys() == expected.keys()
     assert all(np.array_equal(read[name], expected[name]) for name in expected)
+
+
+def test_reads_the_softmax_that_is_published_beside_weights(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, vocabulary=VOCABULARY)
+    softmax = write_softmax(tmp_path)
+
+    with read_original([tmp_path]) as checkpoint:
+        read = {name: array.read() for name, array in checkpoint.arrays.items() if name.startswith("softmax")}
+        assert "softmax_weights.hdf5" in {source.name for source in checkpoint.sources}
+
+    assert read.keys() == softmax.keys()
+    assert all(np.array_equal(read[name], softmax[name]) for name in softmax)
+
+
+def without_vocabulary(folder: Path) -> None:
+    (folder / "vocab.txt").unlink()
+
+
+def without_unk(folder: Path) -> None:
+    (folder / "vocab.txt").write_text("<S>\n</S>\nthe\n")
+
+
+SOFTMAX_WITHOUT_WORDS = {
+    without_vocabulary: "there is no vocabulary to name its rows; give the vocabulary to keep the softmax",
+    without_unk: "the vocabulary lacks <UNK>, so that it was not trained to predict them",
+}
+
+
+@pytest.mark.parametrize("change", SOFTMAX_WITHOUT_WORDS, ids=lambda change: change.__name__)
+def test_a_softmax_whose_rows_have_no_words(
+    change: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_bilm_hdf5(tmp_path, vocabulary=VOCABULARY)
+    write_softmax(tmp_path)
+    change(tmp_path)
+    reason = SOFTMAX_WITHOUT_WORDS[change]
+
+    with read_original([tmp_path]) as checkpoint:
+        assert checkpoint.softmax is None
+    assert f"softmax_weights.hdf5: the softmax is left out, because {reason}." in caplog.text
+
+    with pytest.raises(ConversionError, match=f"softmax_weights.hdf5 cannot be used, because {reason}. Leave it out"):
+        read_original([*tmp_path.iterdir()])
+
+
+def test_a_softmax_of_other_words(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, vocabulary=VOCABULARY)
+    write_softmax(tmp_path, words=7)
+
+    with pytest.raises(
+        ConversionError, match=r"vocab.txt has 12 words, but array softmax/W of softmax_weights.hdf5 is \(7, 4\)"
+    ):
+        read_original([tmp_path])
+
+
+def test_half_a_softmax(tmp_path: Path) -> None:
+    write_bilm_hdf5(tmp_path, vocabulary=VOCABULARY)
+    write_softmax(tmp_path)
+    with h5py.File(tmp_path / "softmax_weights.hdf5", "a") as file:
+        del file["softmax/b"]
+
+    with pytest.raises(ConversionError, match=r"softmax_weights.hdf5 must hold softmax/W and softmax/b"):
+        read_original([tmp_path])
+
+
+def test_a_softmax_alone(tmp_path: Path) -> None:
+    write_softmax(tmp_path)
+
+    with pytest.raises(ConversionError, match=r"softmax_weights.hdf5 holds a softmax alone. Give the weights"):
+        read_original([tmp_path / "softmax_weights.hdf5"])
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "in the folder"])
+def test_a_matrix_of_alignment_is_left_to_the_user(
+    named: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_bilm_hdf5(tmp_path)
+    # as it is published, a pickled array
+    torch.save(np.eye(8), tmp_path / "es_best_mapping.pth")
+
+    with read_original([*tmp_path.iterdir()] if named else [tmp_path]) as checkpoint:
+        assert [source.name for source in checkpoint.sources] == ["weights.hdf5", "options.json"]
+
+    assert "es_best_mapping.pth is a PyTorch file, and is left out. If it aligns this language" in caplog.text
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])

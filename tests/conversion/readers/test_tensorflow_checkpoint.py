@@ -116,7 +116,7 @@ def test_a_softmax_of_another_vocabulary_is_named(folder: Path) -> None:
 
     with pytest.raises(
         ConversionError,
-        match=r"vocab.txt has 13 words, but variable lm/softmax/W of model.ckpt-7.index is \(12, 4\). Give the voc",
+        match=r"vocab.txt has 13 words, but array lm/softmax/W of model.ckpt-7.index is \(12, 4\). Give the voc",
     ):
         read_original([folder])
 
