@@ -20,7 +20,7 @@ from .text import add_build_vocab, add_perplexity
 
 
 # what the extra `convert` installs
-CONVERT_EXTRA = ("h5py", "filelock")
+CONVERT_EXTRA = ("h5py",)
 # the exit status that a shell reports for a program that SIGINT or SIGPIPE ended
 INTERRUPTED, BROKEN_PIPE = 130, 141
 

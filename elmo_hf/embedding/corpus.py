@@ -1,5 +1,6 @@
 """A corpus of any size to a file of vectors, part by part, so that an interrupted run can be resumed."""
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from elmo_hf.data.batches import windows
+from elmo_hf.errors import ElmoError
 
 from .engines import CorpusOptions, Engine, LocalEngine, PartEmbedder
-from .formats import check_output, write_vectors
+from .formats import array_name, check_output, write_vectors
 from .parts import PartsFolder, UnfinishedPart, is_done, read_part
 from .sentences import Sentence, SentenceInput, check_sentences, read_sentence
 
@@ -40,12 +42,12 @@ def embed_corpus(
 
     Args:
         folder: A model folder, as `elmo-hf convert` writes it.
-        sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`. To resume a
-            run, pass all sentences again, from the first one.
+        sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`, whose key
+            names its vectors. To resume a run, pass all sentences again, from the first one.
         output: The new file. Its suffix chooses the format: `.npz`, `.hdf5`, `.safetensors`, `.parquet` or `.npy`
             (docs/embedding.md).
-        layers: `"mix"` (the weighted mean of all layers), `"top"`, the number of a layer (0 is the token layer), or
-            `"all"`.
+        layers: `"mix"` (the weighted mean of all layers), `"sum"` (their sum), `"top"`, the number of a layer (0 is
+            the token layer), or `"all"`.
         pool: `"none"` for a vector for each word; `"mean"` or `"max"` for one vector for each sentence, over its words
             without the boundary tokens. A sentence without words has a vector of zeros.
         dtype: The dtype of the file: `"float32"`, `"float16"`, or `"bfloat16"` for `.safetensors`.
@@ -62,11 +64,12 @@ def embed_corpus(
     Raises:
         ElmoError: If `sentences` is not one column of sentences, the model cannot be loaded, the file exists or cannot
             be written, or an interrupted run was of another model, other options or other sentences, or `resume` is
-            false.
+            false; if another run writes there; or if two sentences have the same key, or only some have one.
     """
     checked = check_sentences(sentences)
     parts = PartsFolder(Path(output))
     if not (resume and parts.has_output()):
+        # before the model is loaded
         check_output(parts.output, dtype)
     embedder = PartEmbedder(Path(folder), device, CorpusOptions(layers, pool, dtype, batch_size))
     run = CorpusRun(embedder, parts)
@@ -113,13 +116,42 @@ class CorpusRun:
     def _unfinished_parts(self, sentences: Iterable[SentenceInput]) -> Iterator[UnfinishedPart]:
         """Read the corpus once, number its parts, and yield those that are not on disk yet."""
         read = (read_sentence(sentence, self.embedder.tokenizer) for sentence in sentences)
-        for part in cut_parts(read, bytes_per_word=self.embedder.vector_shape.numel() * 4):
+        named = check_keys(read, self.parts.output)
+        for part in cut_parts(named, bytes_per_word=self.embedder.vector_shape.numel() * 4):
             path = self.parts.path_of(len(self.paths))
             self.paths.append(path)
             self.num_sentences += len(part)
             self.num_words += sum(len(sentence.words) for sentence in part)
             if not is_done(path, part):
                 yield UnfinishedPart(path, part)
+
+
+def check_keys(sentences: Iterable[Sentence], output: Path) -> Iterator[Sentence]:
+    """Yield the sentences of a corpus, and check that each has a key that no earlier one has, or none has a key.
+
+    Args:
+        sentences: The sentences.
+        output: The file, whose format names the arrays.
+
+    Raises:
+        ElmoError: If keys are missing or equal.
+    """
+    # 16 bytes each, because there may be millions
+    taken: set[bytes] = set()
+    for number, sentence in enumerate(sentences):
+        if number > 0 and (sentence.key is None) == bool(taken):
+            has = "no key, and earlier ones have one" if sentence.key is None else "a key, and earlier ones have none"
+            raise ElmoError(f"Sentence {number} has {has}: give a key to all, or to none.")
+        if sentence.key is not None:
+            name = array_name(output, sentence.key)
+            digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
+            if digest in taken:
+                raise ElmoError(
+                    f"Sentence {number} has the key {sentence.key!r:.80}, and an earlier one has the name "
+                    f"{name!r:.80} already: give each a key of its own."
+                )
+            taken.add(digest)
+        yield sentence
 
 
 def cut_parts(sentences: Iterable[Sentence], *, bytes_per_word: int) -> Iterator[list[Sentence]]:
@@ -138,4 +170,4 @@ def cut_parts(sentences: Iterable[Sentence], *, bytes_per_word: int) -> Iterator
     yield from chain([next(parts, [])], parts)
 
 
-__all__ = ["CorpusRun", "cut_parts", "embed_corpus"]
+__all__ = ["CorpusRun", "check_keys", "cut_parts", "embed_corpus"]

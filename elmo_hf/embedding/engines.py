@@ -89,7 +89,7 @@ class PartEmbedder:
         if pooled:
             rows = [pool_words(vectors, self.options.pool)[None] for vectors in rows]
         vectors = torch.cat([torch.zeros(0, *self.vector_shape), *rows]).to(VECTOR_DTYPES[self.options.dtype])
-        return Part([sentence.text for sentence in sentences], [list(s.words) for s in sentences], vectors, pooled)
+        return Part(sentences, vectors, pooled)
 
 
 def _digest_of_model(folder: Path) -> str:

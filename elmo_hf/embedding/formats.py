@@ -58,7 +58,10 @@ def check_output(path: Path, dtype: str) -> None:
         raise ElmoError(f"There is no dtype {dtype!r}: choose {', '.join(VECTOR_DTYPES)}.")
     if dtype == "bfloat16" and path.suffix != ".safetensors":
         raise ElmoError(f"{path.suffix} has no bfloat16: choose float16, or .safetensors.")
-    companions = {".npy": [offsets_path(path)], ".safetensors": [path.with_name(f"{path.name}.index.json")]}
+    companions = {
+        ".npy": [offsets_path(path), ids_path(path)],
+        ".safetensors": [path.with_name(f"{path.name}.index.json")],
+    }
     for file in (path, *companions.get(path.suffix, ())):
         check_new_file(file)
     package, extra = PACKAGES.get(path.suffix, (None, None))
@@ -92,15 +95,19 @@ def _write_npz(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str
     with zipfile.ZipFile(new(path.name), "w") as archive:
         archive.comment = json.dumps(metadata).encode()
         for part in parts():
-            for vectors in part.arrays():
+            for name, vectors in zip(part.names(number), part.arrays(), strict=True):
                 # ZipInfo sets no time, which would make equal files differ
-                with archive.open(zipfile.ZipInfo(f"{number}.npy"), "w", force_zip64=True) as file:
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
                     np.lib.format.write_array(file, vectors.numpy(), allow_pickle=False)
-                number += 1
+            number += len(part.sentences)
 
 
 def _write_hdf5(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:
-    """Write a data set for each sentence, and an index of the sentences, as AllenNLP's `elmo` command does."""
+    """Write a data set for each sentence, and an index of the sentences, as AllenNLP's `elmo` command does.
+
+    Sentences with keys need no index. A data set has its whole key in the attribute `original_id`, as in
+    bio_embeddings.
+    """
     import h5py
 
     raw = DeferredErrorFile(new(path.name), "w+")
@@ -110,14 +117,18 @@ def _write_hdf5(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[st
         number = 0
         file.attrs.update(metadata)
         for part in parts():
-            for text, vectors in zip(part.texts, part.arrays(), strict=True):
-                file.create_dataset(str(number), data=vectors.numpy())
-                # for equal sentences, AllenNLP's index has the last one
-                sentence_to_index[text] = str(number)
-                number += 1
+            for sentence, name, vectors in zip(part.sentences, part.names(number), part.arrays(), strict=True):
+                dataset = file.create_dataset(array_name(path, name), data=vectors.numpy())
+                if sentence.key is None:
+                    # for equal sentences, AllenNLP's index has the last one
+                    sentence_to_index[sentence.text] = name
+                else:
+                    dataset.attrs["original_id"] = sentence.key
                 raw.check()
-        index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-        index[0] = json.dumps(sentence_to_index)
+            number += len(part.sentences)
+        if sentence_to_index or number == 0:
+            index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+            index[0] = json.dumps(sentence_to_index)
     finally:
         # If the file stayed open, HDF5 would write to it at exit. On a full disk, closing fails.
         with suppress(OSError, RuntimeError, ValueError):
@@ -129,23 +140,23 @@ def _write_hdf5(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[st
 def _write_safetensors(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:
     """Write a tensor for each sentence, in several files with an index if they are large, as Transformers' weights."""
     counts = list(_shard_sizes(parts()))
-    names = [f"{path.stem}-{number:05}-of-{len(counts):05}{path.suffix}" for number in range(1, len(counts) + 1)]
+    files = [f"{path.stem}-{number:05}-of-{len(counts):05}{path.suffix}" for number in range(1, len(counts) + 1)]
     if len(counts) > 1:
-        shard_names = (name for name, count in zip(names, counts, strict=True) for _ in range(count))
-        weight_map = {str(number): name for number, name in enumerate(shard_names)}
+        file_of_each = (file for file, count in zip(files, counts, strict=True) for _ in range(count))
+        weight_map = dict(zip(_all_names(parts()), file_of_each, strict=True))
         index = {"metadata": dict(metadata), "weight_map": weight_map}
         new(f"{path.name}.index.json").write_text(json.dumps(index), encoding="utf-8")
     else:
-        names = [path.name]
-    number, tensors, shards = 0, dict[str, torch.Tensor](), list(zip(names, counts, strict=True))
+        files = [path.name]
+    number, tensors, shards = 0, dict[str, torch.Tensor](), list(zip(files, counts, strict=True))
     for part in parts():
-        for vectors in part.arrays():
-            tensors[str(number)] = vectors.clone()
-            number += 1
-        name, count = shards[0]
+        for name, vectors in zip(part.names(number), part.arrays(), strict=True):
+            tensors[name] = vectors.clone()
+        number += len(part.sentences)
+        file, count = shards[0]
         if len(tensors) == count:
             # one entry, because the order of several would change from run to run
-            save_file(tensors, new(name), metadata={"elmo_hf": json.dumps(metadata)})
+            save_file(tensors, new(file), metadata={"elmo_hf": json.dumps(metadata)})
             shards, tensors = shards[1:], {}
 
 
@@ -153,16 +164,25 @@ def _shard_sizes(parts: Iterable[Part]) -> Iterator[int]:
     """Yield the number of sentences of each file, which holds as many whole parts as its limits allow."""
     sentences = size = 0
     for part in parts:
-        if sentences and (sentences + len(part.texts) > SHARD_SENTENCES or size + part.vectors.nbytes > SHARD_BYTES):
+        count = len(part.sentences)
+        if sentences and (sentences + count > SHARD_SENTENCES or size + part.vectors.nbytes > SHARD_BYTES):
             yield sentences
             sentences = size = 0
-        sentences += len(part.texts)
+        sentences += count
         size += part.vectors.nbytes
     yield sentences
 
 
+def _all_names(parts: Iterable[Part]) -> Iterator[str]:
+    """Yield the names of the arrays of a corpus."""
+    number = 0
+    for part in parts:
+        yield from part.names(number)
+        number += len(part.sentences)
+
+
 def _write_parquet(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:
-    """Write a row for each sentence: its text, its words, and the vectors of its words, or its own if pooled."""
+    """Write a row for each sentence: its key, text and words, and the vectors of its words, or its own if pooled."""
     from pyarrow import parquet
 
     tables = map(_parquet_table, parts())
@@ -184,15 +204,23 @@ def _parquet_table(part: Part) -> Any:
         vectors = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), vectors)
     if part.vectors.ndim == 3:
         vectors = pa.FixedSizeListArray.from_arrays(vectors, layers)
-    words = pa.array(part.words, pa.list_(pa.string()))
-    return pa.table({"text": pa.array(part.texts, pa.string()), "words": words, "vectors": vectors})
+    texts = pa.array([sentence.text for sentence in part.sentences], pa.string())
+    words = pa.array([sentence.words for sentence in part.sentences], pa.list_(pa.string()))
+    keys = [sentence.key for sentence in part.sentences if sentence.key is not None]
+    ids = {"id": pa.array(keys, pa.string())} if keys else {}
+    return pa.table({**ids, "text": texts, "words": words, "vectors": vectors})
 
 
 def _write_npy(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:  # noqa: ARG001
-    """Write one array of all rows, and in `NAME.offsets.npy` the row at which each sentence begins, and the end."""
+    """Write one array of all rows, and in `NAME.offsets.npy` the row at which each sentence begins, and the end.
+
+    Keys go to the lines of `NAME.ids.txt`.
+    """
     counts: list[int] = []
+    keys: list[str] = []
     for part in parts():
         counts += part.row_counts()
+        keys += [sentence.key for sentence in part.sentences if sentence.key is not None]
         sample = part.vectors[:0].numpy()
     header = {
         "descr": np.lib.format.dtype_to_descr(sample.dtype),
@@ -201,6 +229,8 @@ def _write_npy(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str
     }
     with new(path.name).open("wb") as file, new(offsets_path(path).name).open("wb") as offsets:
         np.save(offsets, np.cumsum([0, *counts], dtype=np.int64))
+        if keys:
+            new(ids_path(path).name).write_text("".join(f"{key}\n" for key in keys), encoding="utf-8")
         np.lib.format.write_array_header_1_0(file, header)
         for part in parts():
             file.write(np.ascontiguousarray(part.vectors.numpy()).data)
@@ -209,6 +239,16 @@ def _write_npy(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str
 def offsets_path(path: Path) -> Path:
     """Return the path of the offsets that belong to a `.npy` file."""
     return path.with_suffix(".offsets.npy")
+
+
+def ids_path(path: Path) -> Path:
+    """Return the path of the keys that belong to a `.npy` file."""
+    return path.with_suffix(".ids.txt")
+
+
+def array_name(path: Path, key: str) -> str:
+    """Return the name of a sentence's array in a file, given its key: HDF5 would make groups of parts between `/`."""
+    return key.replace("/", "_") if path.suffix in (".hdf5", ".h5") else key
 
 
 FORMATS: dict[str, Callable[[Path, NewFile, ReadParts, Mapping[str, str]], None]] = {
@@ -220,4 +260,13 @@ FORMATS: dict[str, Callable[[Path, NewFile, ReadParts, Mapping[str, str]], None]
     ".npy": _write_npy,
 }
 
-__all__ = ["FORMATS", "VECTOR_DTYPES", "ReadParts", "check_output", "offsets_path", "write_vectors"]
+__all__ = [
+    "FORMATS",
+    "VECTOR_DTYPES",
+    "ReadParts",
+    "array_name",
+    "check_output",
+    "ids_path",
+    "offsets_path",
+    "write_vectors",
+]

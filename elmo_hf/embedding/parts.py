@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from elmo_hf.errors import ElmoError
-from elmo_hf.files import naming_errors, new_file
+from elmo_hf.files import naming_errors, new_file, refuse_existing
 from elmo_hf.manifest import check_manifest, write_manifest
 
 from .sentences import Sentence
@@ -27,26 +29,31 @@ from .sentences import Sentence
 
 # bytes of a file name that leave room for a prefix and a suffix
 LONGEST_NAME = 200
+# the files in the folder that keep other runs out, and say which process does
+LOCK, OWNER = "lock", "owner.txt"
 
 
 class Part(NamedTuple):
     """Consecutive sentences of a corpus and their vectors.
 
     Attributes:
-        texts: The text of each sentence.
-        words: The words of each sentence.
+        sentences: The sentences.
         vectors: `[N, H]` or `[N, L + 1, H]`.
         pooled: Whether there is one row for each sentence instead of each word.
     """
 
-    texts: list[str]
-    words: list[list[str]]
+    sentences: list[Sentence]
     vectors: torch.Tensor
     pooled: bool
 
+    def names(self, first: int) -> list[str]:
+        """Return the name of each sentence's array: its key, or its number in the corpus, counted on from `first`."""
+        numbers = enumerate(self.sentences, start=first)
+        return [str(number) if sentence.key is None else sentence.key for number, sentence in numbers]
+
     def row_counts(self) -> list[int]:
         """Return the number of rows of each sentence."""
-        return [1 if self.pooled else len(words) for words in self.words]
+        return [1 if self.pooled else len(sentence.words) for sentence in self.sentences]
 
     def arrays(self) -> Iterator[torch.Tensor]:
         """Yield the vectors of each sentence as files hold them: `[H]` or `[L + 1, H]` if pooled, else with words.
@@ -70,8 +77,9 @@ class UnfinishedPart(NamedTuple):
 class PartsFolder:
     """The hidden folder `.NAME.parts` beside an output file.
 
-    It holds the manifest of the run, `job.json`; the finished parts, `00000000.safetensors` and so on; and in the end,
-    in the folder `whole`, the files of the output until they are moved to their places.
+    It holds the manifest of the run, `job.json`; the finished parts, `00000000.safetensors` and so on; in the end, in
+    the folder `whole`, the files of the output until they are moved to their places; and the lock of the run that
+    writes there, which the system opens when the process ends, whatever ends it.
 
     Args:
         output: The file that the parts are for.
@@ -92,38 +100,70 @@ class PartsFolder:
 
         Args:
             manifest: What determines the vectors, of which all but `model`, the folder's name, must be as they were.
-            resume: Whether the folder may exist, of an interrupted run.
+            resume: Whether the folder may have parts, of an interrupted run.
 
         Raises:
-            ElmoError: If the folder exists and `resume` is false, or it is of another run.
+            ElmoError: If another run writes to the folder; if it has parts and `resume` is false, or they are of
+                another run; or if the output exists.
         """
-        self._prepare(manifest, resume=resume)
+        with self._locked():
+            try:
+                self._prepare(manifest, resume=resume)
+                yield
+            except BaseException:
+                if not self._has_parts():
+                    shutil.rmtree(self.folder, ignore_errors=True)
+                raise
+            # first, so that a folder that is only half deleted is not taken for an interrupted run
+            self.manifest_path.unlink()
+            # another run may be about to create its lock in the folder
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other runs out of the folder until the block ends, or this process."""
+        lock, owner = FileLock(self.folder / LOCK, timeout=0), self.folder / OWNER
+        with naming_errors(self.folder):
+            self.folder.mkdir(exist_ok=True)
+            try:
+                lock.acquire()
+            except Timeout as error:
+                known = owner.read_text(encoding="utf-8") if owner.exists() else "another process"
+                raise ElmoError(f"{known} is writing {self.output}: wait for it, or stop it.") from error
+            except NotImplementedError:
+                # a file system without locks, where users look after themselves
+                pass
+            owner.write_text(f"Process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         try:
             yield
-        except BaseException:
-            if not any(self.folder.glob("*.safetensors")):
-                shutil.rmtree(self.folder, ignore_errors=True)
-            raise
-        # first, so that a folder that is only half deleted is not taken for an interrupted run
-        self.manifest_path.unlink()
-        shutil.rmtree(self.folder)
+        finally:
+            lock.release()
 
     def _prepare(self, manifest: Mapping[str, str], *, resume: bool) -> None:
-        if self.folder.exists() and not self.manifest_path.exists():
-            # left by a run that was stopped while it created or deleted the folder
-            shutil.rmtree(self.folder)
-        if self.folder.exists() and not resume:
-            raise ElmoError(
-                f"{self.folder} is of a run that was interrupted, or is not done yet: resume it, or delete that "
-                "folder, once no run writes there."
-            )
-        with naming_errors(self.manifest_path):
-            self.folder.mkdir(exist_ok=True)
+        if not self.has_output():
+            # another run may have written it since the caller looked
+            refuse_existing(self.output)
+        if not self.manifest_path.exists() or not self._has_parts():
+            # left by a run that was stopped before its first part, or while it deleted the folder
+            self._clear()
+        elif not resume:
+            raise ElmoError(f"{self.folder} is of a run that was interrupted: resume it, or delete that folder.")
         if not self.manifest_path.exists():
             write_manifest(self.manifest_path, manifest)
         # a model may be moved between the runs
         lasting = {name: value for name, value in manifest.items() if name != "model"}
         check_manifest(self.manifest_path, lasting, remedy="ask for the same, or delete that folder")
+
+    def _has_parts(self) -> bool:
+        return any(self.folder.glob("*.safetensors"))
+
+    def _clear(self) -> None:
+        """Delete all but the lock and the name of its owner."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in (LOCK, OWNER):
+                path.unlink()
 
     def path_of(self, number: int) -> Path:
         """Return the path of a part, counted from 0."""
@@ -179,7 +219,7 @@ def save_part(path: Path, part: Part) -> None:
     Raises:
         ElmoError: If it cannot be written.
     """
-    sentences = _as_json(list(zip(part.texts, part.words, strict=True)))
+    sentences = _as_json(part.sentences)
     tensors = {"vectors": part.vectors, "lines": torch.frombuffer(bytearray(sentences), dtype=torch.uint8)}
     metadata = {"sentences": hashlib.sha256(sentences).hexdigest(), "pooled": str(part.pooled)}
     with new_file(path) as temporary, naming_errors(path):
@@ -189,9 +229,8 @@ def save_part(path: Path, part: Part) -> None:
 def read_part(path: Path) -> Part:
     """Read a part that `save_part` wrote."""
     with safe_open(path, framework="pt") as file:
-        sentences = json.loads(file.get_tensor("lines").numpy().tobytes())
-        texts, words = [text for text, _ in sentences], [words for _, words in sentences]
-        return Part(texts, words, file.get_tensor("vectors"), pooled=file.metadata()["pooled"] == "True")
+        sentences = _from_json(file.get_tensor("lines").numpy().tobytes())
+        return Part(sentences, file.get_tensor("vectors"), pooled=file.metadata()["pooled"] == "True")
 
 
 def save_sentences(part: UnfinishedPart) -> None:
@@ -206,12 +245,15 @@ def save_sentences(part: UnfinishedPart) -> None:
 
 def read_unfinished_part(path: Path) -> UnfinishedPart:
     """Read the sentences that `save_sentences` wrote for the part with this path."""
-    sentences = json.loads(path.with_suffix(".json").read_bytes())
-    return UnfinishedPart(path, [Sentence(*sentence) for sentence in sentences])
+    return UnfinishedPart(path, _from_json(path.with_suffix(".json").read_bytes()))
 
 
-def _as_json(sentences: Sequence[tuple[str, Sequence[str]]]) -> bytes:
+def _as_json(sentences: Sequence[Sentence]) -> bytes:
     return json.dumps(sentences).encode("ascii")
+
+
+def _from_json(text: bytes) -> list[Sentence]:
+    return [Sentence(*sentence) for sentence in json.loads(text)]
 
 
 __all__ = [

@@ -10,16 +10,24 @@ from transformers import PreTrainedTokenizerBase
 from elmo_hf.errors import ElmoError
 
 
+# a key may have so many characters: files limit the names of arrays to 64 KB
+LONGEST_KEY = 1000
+# names that files of vectors cannot give to an array: safetensors' own, and HDF5's for the group itself
+RESERVED_KEYS = {"__metadata__", "."}
+
+
 class Sentence(NamedTuple):
     """A sentence whose words are known.
 
     Attributes:
         text: The sentence as it stands in your file; formats that name sentences name it by this text.
         words: Its words, which are embedded as they are.
+        key: The name of its vectors in a file, such as the identifier of a protein; by default its number.
     """
 
     text: str
     words: list[str]
+    key: str | None = None
 
 
 # raw text, for the tokenizer to split; or words; or both
@@ -83,21 +91,26 @@ def split_words(sentence: SentenceInput, tokenizer: PreTrainedTokenizerBase) -> 
 
 
 def read_sentence(sentence: SentenceInput, tokenizer: PreTrainedTokenizerBase) -> Sentence:
-    """Return the text and the words of a sentence; the text of mere words is the words joined by spaces.
+    """Return a sentence with its text and its words; the text of mere words is the words joined by spaces.
 
     Raises:
-        ElmoError: If the text contains a surrogate, half of a character, as JSON can.
+        ElmoError: If the text contains a surrogate, half of a character, as JSON can; or the key cannot be a name.
     """
-    words = split_words(sentence, tokenizer)
+    words, key = split_words(sentence, tokenizer), None
     if isinstance(sentence, Sentence):
-        text = sentence.text
+        text, key = sentence.text, sentence.key
     else:
         text = sentence if isinstance(sentence, str) else " ".join(words)
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ElmoError(f"The sentence {text!r:.80} holds half of a character (a surrogate): correct it.") from error
-    return Sentence(text, words)
+    if key is not None and (not key.isprintable() or not 0 < len(key) <= LONGEST_KEY or key in RESERVED_KEYS):
+        raise ElmoError(
+            f"The key {key!r:.80} cannot be the name of an array: give one of 1 to {LONGEST_KEY:,} printable "
+            f"characters, other than {' and '.join(sorted(RESERVED_KEYS))}."
+        )
+    return Sentence(text, words, key)
 
 
 __all__ = ["Sentence", "SentenceInput", "check_sentences", "read_column", "read_sentence", "split_words"]

@@ -3,6 +3,7 @@
 Shape notation: `B` sentences, `T` words with boundary tokens, `L` biLSTM layers, `H` width of a vector.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -43,8 +44,8 @@ def embed(
         tokenizer: The tokenizer of the model.
         sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`. A frame of
             pandas or polars with one column is its column.
-        layers: `"mix"` (the weighted mean of all layers, `last_hidden_state`), `"top"`, the number of a layer (0 is
-            the token layer), or `"all"`.
+        layers: `"mix"` (the weighted mean of all layers, `last_hidden_state`), `"sum"` (their sum, as SeqVec takes
+            it), `"top"`, the number of a layer (0 is the token layer), or `"all"`.
         batch_size: The number of sentences to compute at once.
 
     Yields:
@@ -116,10 +117,7 @@ class Embedder:
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and "memory" not in str(error):
                 raise
-            raise ElmoError(
-                f"There is not enough memory for {len(words)} sentences of up to {max(map(len, words)):,} words: make "
-                "the batches smaller, or split long sentences."
-            ) from error
+            raise ElmoError(_out_of_memory(list(map(len, words)))) from error
         arrays = self._select_layers(output).float().cpu().numpy()
         masks = batch["attention_mask"].bool().cpu().numpy()
         # the words between the boundary tokens, wherever the padding is
@@ -133,30 +131,47 @@ class Embedder:
             return output.last_hidden_state
         if self.layers == "all":
             return torch.stack(output.hidden_states, dim=2)
+        if self.layers == "sum":
+            return functools.reduce(torch.add, output.hidden_states)
         return output.hidden_states[self.layers]
+
+
+def _out_of_memory(lengths: list[int]) -> str:
+    """Return what to tell about a batch of sentences of these lengths that does not fit in memory."""
+    if len(lengths) == 1:
+        return (
+            f"There is not enough memory for a sentence of {lengths[0]:,} words: compute it where there is more, "
+            "perhaps on the CPU, or split it."
+        )
+    return (
+        f"There is not enough memory for {len(lengths)} sentences of up to {max(lengths):,} words: make the batches "
+        "smaller, or split long sentences."
+    )
 
 
 def parse_layer(layer: str | int, num_hidden_layers: int) -> str | int:
     """Check the name or number of a layer.
 
     Args:
-        layer: `"mix"`, `"top"`, `"all"`, or a number from 0 to the last layer, as an integer or a string.
+        layer: `"mix"`, `"sum"`, `"top"`, `"all"`, or a number from 0 to the last layer, as an integer or a string.
         num_hidden_layers: The number of biLSTM layers of the model.
 
     Returns:
-        `"mix"`, `"all"` or the number of the layer.
+        `"mix"`, `"sum"`, `"all"` or the number of the layer.
 
     Raises:
         ElmoError: If there is no such layer.
     """
-    if layer in ("mix", "all"):
+    if layer in ("mix", "sum", "all"):
         return layer
     if layer == "top":
         return num_hidden_layers
     text = str(layer)
     if text.isdecimal() and int(text) <= num_hidden_layers:
         return int(text)
-    raise ElmoError(f"There is no layer {text!r}: choose mix, top, all, or a number from 0 to {num_hidden_layers}.")
+    raise ElmoError(
+        f"There is no layer {text!r}: choose mix, sum, top, all, or a number from 0 to {num_hidden_layers}."
+    )
 
 
 __all__ = ["Embedder", "Progress", "Vectors", "embed", "parse_layer"]

@@ -19,7 +19,7 @@ class LazyModel:
     Args:
         name: A model folder, or `elmo-tiny-en`, which comes with the package.
         device: The device that computes, as PyTorch names it.
-        layers: `"mix"`, `"top"`, the number of a layer, or `"all"`, as in `elmo_hf.embedding.embed`.
+        layers: `"mix"`, `"sum"`, `"top"`, the number of a layer, or `"all"`, as in `elmo_hf.embedding.embed`.
         batch_size: The number of sentences that are computed at once.
 
     Raises:

@@ -29,8 +29,8 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Args:
         model: A model folder, or `elmo-tiny-en`, which comes with the package.
-        layers: `"mix"`, `"top"` or the number of a layer, as in `elmo_hf.embedding.embed`; `"all"` concatenates the
-            vectors of all layers.
+        layers: `"mix"`, `"sum"`, `"top"` or the number of a layer, as in `elmo_hf.embedding.embed`; `"all"`
+            concatenates the vectors of all layers.
         pool: `"mean"` or `"max"`, over the words without the boundary tokens. A text without words gives zeros.
         batch_size: The number of texts that are computed at once.
         device: The device that computes, as PyTorch names it.

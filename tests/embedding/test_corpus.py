@@ -77,9 +77,7 @@ def test_a_resumed_run_makes_the_same_file(
         with pytest.raises(KeyboardInterrupt):
             embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
     assert [path.name for path in cut.iterdir()] == [f".{name}.parts"]
-    with pytest.raises(
-        ElmoError, match=rf"\.{name}\.parts is of a run that was interrupted, or is not done yet: resume it, or delete"
-    ):
+    with pytest.raises(ElmoError, match=rf"\.{name}\.parts is of a run that was interrupted: resume it, or delete"):
         embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
 
     embed_corpus(loaded[0].name_or_path, CORPUS, cut / name, resume=True)
@@ -144,6 +142,43 @@ def test_a_sentence_keeps_its_text(loaded: Loaded, tmp_path: Path) -> None:
         assert json.loads(file["sentence_to_index"][0]) == {"a  b": "0", "The bank.": "1"}
         assert file["0"].shape == (2, 8)
         assert file["1"].shape == (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["a", "b", "a"], r"Sentence 2 has the key 'a', and .* has the name 'a' already: give each"),
+        (["a/b", "b", "a_b"], r"Sentence 2 has the key 'a_b', and .* has the name 'a_b' already"),
+        (["a", None], r"Sentence 1 has no key, and earlier ones have one: give a key to all, or to none"),
+        ([None, None, "a"], r"Sentence 2 has a key, and earlier ones have none"),
+    ],
+)
+def test_each_sentence_has_a_key_of_its_own(
+    keys: list[str | None], message: str, loaded: Loaded, tmp_path: Path
+) -> None:
+    with pytest.raises(ElmoError, match=message):
+        embed_corpus(loaded[0].name_or_path, [Sentence("a", ["a"], key) for key in keys], tmp_path / "v.hdf5")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_keys_outlast_an_interruption(loaded: Loaded, tmp_path: Path) -> None:
+    proteins = [Sentence("MKTA", list("MKTA"), f"sp|P{number}") for number in range(8)]
+
+    def interrupted() -> Iterator[Sentence]:
+        yield from proteins[:6]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed_corpus(loaded[0].name_or_path, interrupted(), tmp_path / "v.npz", layers="sum", pool="mean")
+    embed_corpus(loaded[0].name_or_path, proteins, tmp_path / "v.npz", layers="sum", pool="mean", resume=True)
+
+    (words,) = embed(*loaded, [list("MKTA")], layers="all")
+    with np.load(tmp_path / "v.npz") as file:
+        assert file.files == [f"sp|P{number}" for number in range(8)]
+        for key in file.files:
+            np.testing.assert_allclose(file[key], words.sum(axis=0).mean(axis=0), rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", ["é" * 100, "\udcff", "a\u202eb"])

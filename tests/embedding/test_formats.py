@@ -3,7 +3,7 @@
 import gc
 import json
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
@@ -14,8 +14,9 @@ from pyarrow import parquet
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from elmo_hf.embedding.formats import check_output, write_vectors
+from elmo_hf.embedding.formats import array_name, check_output, write_vectors
 from elmo_hf.embedding.parts import Part
+from elmo_hf.embedding.sentences import Sentence
 from elmo_hf.errors import ElmoError
 
 
@@ -23,16 +24,21 @@ METADATA = {"model": "my-elmo", "layers": "mix"}
 SUFFIXES = (".npz", ".hdf5", ".h5", ".safetensors", ".parquet", ".npy")
 TEXTS = ["a / b", "", "a / b", "c"]
 WORDS = [["a", "/ b"], [], ["a", "/ b"], ["c"]]
+SENTENCES = [Sentence(text, words) for text, words in zip(TEXTS, WORDS, strict=True)]
+KEYS = ["sp|P1|A_B", "é/1-4", "P1.2", "0"]
 
 
-def parts(*shape: int, dtype: torch.dtype = torch.float32, pooled: bool = False) -> list[Part]:
+def parts(
+    *shape: int, dtype: torch.dtype = torch.float32, pooled: bool = False, keys: Sequence[str | None] = (None,) * 4
+) -> list[Part]:
     """Two parts of two sentences each."""
+    sentences = [sentence._replace(key=key) for sentence, key in zip(SENTENCES, keys, strict=True)]
     counts = [1] * 4 if pooled else [len(words) for words in WORDS]
     vectors = torch.arange(sum(counts) * int(np.prod(shape))).reshape(-1, *shape).to(dtype)
     first = sum(counts[:2])
     return [
-        Part(TEXTS[:2], WORDS[:2], vectors[:first], pooled),
-        Part(TEXTS[2:], WORDS[2:], vectors[first:], pooled),
+        Part(sentences[:2], vectors[:first], pooled),
+        Part(sentences[2:], vectors[first:], pooled),
     ]
 
 
@@ -120,6 +126,53 @@ def test_parquet_has_the_words(tmp_path: Path) -> None:
     assert table["words"].to_pylist() == WORDS
 
 
+def read_keyed(path: Path) -> dict[str, torch.Tensor]:
+    """Read the vectors of each key, in the order of the file, without the code under test."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            return {key: torch.from_numpy(file[key]) for key in file.files}
+    if path.suffix in (".hdf5", ".h5"):
+        with h5py.File(path) as file:
+            return {dataset.attrs["original_id"]: torch.from_numpy(dataset[...]) for dataset in file.values()}
+    if path.suffix == ".npy":
+        return dict(zip(path.with_suffix(".ids.txt").read_text().splitlines(), read(path), strict=True))
+    if path.suffix == ".parquet":
+        return dict(zip(parquet.read_table(path)["id"].to_pylist(), read(path), strict=True))
+    return load_file(path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("pooled", [False, True], ids=["words", "sentences"])
+def test_a_key_names_the_vectors_of_its_sentence(suffix: str, pooled: bool, tmp_path: Path) -> None:
+    given = parts(4, pooled=pooled, keys=KEYS)
+    write_vectors(tmp_path / f"v{suffix}", lambda: given, METADATA)
+
+    found = read_keyed(tmp_path / f"v{suffix}")
+    assert set(found) == set(KEYS)
+    for key, rows in zip(
+        KEYS, (rows for part in given for rows in part.vectors.split(part.row_counts())), strict=True
+    ):
+        assert torch.equal(found[key].reshape(-1, 4), rows)
+
+
+def test_hdf5_finds_a_key_by_a_name_without_slashes(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "v.hdf5", lambda: parts(4, keys=KEYS), METADATA)
+
+    with h5py.File(tmp_path / "v.hdf5") as file:
+        assert sorted(file) == sorted(array_name(tmp_path / "v.hdf5", key) for key in KEYS)
+        assert file["é_1-4"].attrs["original_id"] == "é/1-4"
+        assert file["sp|P1|A_B"].shape == (2, 4)
+
+
+def test_keys_name_tensors_in_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_hf.embedding.formats.SHARD_SENTENCES", 3)
+    write_vectors(tmp_path / "v.safetensors", lambda: parts(4, keys=KEYS), METADATA)
+
+    index = json.loads((tmp_path / "v.safetensors.index.json").read_text())
+    assert list(index["weight_map"]) == KEYS
+    assert all(key in load_file(tmp_path / name) for key, name in index["weight_map"].items())
+
+
 def test_many_tensors_go_to_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_hf.embedding.formats.SHARD_SENTENCES", 3)
     write_vectors(tmp_path / "v.safetensors", lambda: parts(4), METADATA)
@@ -159,7 +212,7 @@ def test_an_error_leaves_no_file(suffix: str, tmp_path: Path) -> None:
 def test_a_full_disk_is_one_error_that_leaves_no_file(
     suffix: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    large = Part(["a"] * 2, [["w"] * 5000] * 2, torch.randn(10_000, 8), pooled=False)
+    large = Part([Sentence("a", ["w"] * 5000)] * 2, torch.randn(10_000, 8), pooled=False)
 
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
@@ -190,12 +243,15 @@ def test_what_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "v.npz").symlink_to(tmp_path / "gone")
     (tmp_path / "v.hdf5").write_text("mine")
     (tmp_path / "w.offsets.npy").write_text("mine")
+    (tmp_path / "x.ids.txt").write_text("mine")
 
     for name in ("v.npz", "v.hdf5"):
         with pytest.raises(ElmoError, match=rf"{name} exists already"):
             check_output(tmp_path / name, "float32")
     with pytest.raises(ElmoError, match=r"w\.offsets\.npy exists already"):
         check_output(tmp_path / "w.npy", "float32")
+    with pytest.raises(ElmoError, match=r"x\.ids\.txt exists already"):
+        check_output(tmp_path / "x.npy", "float32")
     assert (tmp_path / "v.npz").is_symlink()
     assert (tmp_path / "v.hdf5").read_text() == "mine"
 

@@ -1,28 +1,54 @@
 """`embedding.parts`: parts come back as they were, and what an interruption can leave is told apart."""
 
 import json
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from elmo_hf.embedding.parts import Part, PartsFolder, is_done, read_part, save_part
+from elmo_hf.embedding.parts import (
+    Part,
+    PartsFolder,
+    UnfinishedPart,
+    is_done,
+    read_part,
+    read_unfinished_part,
+    save_part,
+    save_sentences,
+)
 from elmo_hf.embedding.sentences import Sentence
 from elmo_hf.errors import ElmoError
 
 
 MANIFEST = {"layers": "mix", "model": "my-elmo"}
-PART = Part(["a / b", "", "日本"], [["a", "/ b"], [], ["日本"]], torch.arange(12.0).reshape(3, 4), pooled=False)
-SENTENCES = [Sentence(text, words) for text, words in zip(PART.texts, PART.words, strict=True)]
+SENTENCES = [Sentence("a / b", ["a", "/ b"]), Sentence("", []), Sentence("日本", ["日本"])]
+PART = Part(SENTENCES, torch.arange(12.0).reshape(3, 4), pooled=False)
 
 
-def test_a_part_comes_back(tmp_path: Path) -> None:
-    save_part(tmp_path / "00000000.safetensors", PART)
+@pytest.mark.parametrize("key", [None, "sp|P1"])
+def test_a_part_comes_back(key: str | None, tmp_path: Path) -> None:
+    given = PART._replace(sentences=[sentence._replace(key=key) for sentence in SENTENCES])
+    save_part(tmp_path / "00000000.safetensors", given)
 
     found = read_part(tmp_path / "00000000.safetensors")
-    assert (found.texts, found.words, found.pooled) == (PART.texts, PART.words, False)
+    assert (found.sentences, found.pooled) == (given.sentences, False)
     assert torch.equal(found.vectors, PART.vectors)
+
+
+def test_the_sentences_of_a_part_come_back(tmp_path: Path) -> None:
+    part = UnfinishedPart(tmp_path / "00000000.safetensors", [Sentence("MKT", ["M", "K", "T"], "a/b"), *SENTENCES])
+    save_sentences(part)
+
+    assert read_unfinished_part(part.path) == part
+
+
+def test_an_array_is_named_by_its_key_or_number() -> None:
+    part = PART._replace(sentences=[SENTENCES[0], Sentence("", [], "P1"), SENTENCES[2]])
+
+    assert part.names(7) == ["7", "P1", "9"]
 
 
 def test_a_part_is_known_by_its_sentences(tmp_path: Path) -> None:
@@ -57,9 +83,91 @@ def test_a_folder_without_its_job_is_debris(prepare: Callable[[Path], None], tmp
     prepare(parts.folder)
 
     with parts.opened(MANIFEST, resume=False):
-        assert [path.name for path in parts.folder.iterdir()] == ["job.json"]
+        assert {path.name for path in parts.folder.iterdir()} == {"job.json", "lock", "owner.txt"}
 
-    assert not parts.folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_parts_is_used_again(tmp_path: Path) -> None:
+    parts = PartsFolder(tmp_path / "v.npz")
+    parts.folder.mkdir()
+    (parts.folder / "job.json").write_text("{")
+    (parts.folder / "tmp1").mkdir()
+
+    with parts.opened(MANIFEST, resume=False):
+        assert json.loads((parts.folder / "job.json").read_text()) == MANIFEST
+        assert not (parts.folder / "tmp1").exists()
+
+
+WRITER = """
+import pathlib, sys, time
+from elmo_hf.embedding.parts import PartsFolder
+
+with PartsFolder(pathlib.Path(sys.argv[1])).opened({"layers": "mix"}, resume=False):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that writes v.npz."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "v.npz")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_second_run_stops_until_the_first_one_ends(
+    resume: bool, writer: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    parts = PartsFolder(tmp_path / "v.npz")
+    save_part(parts.path_of(0), PART)
+    before = {path.name: path.read_bytes() for path in parts.folder.iterdir()}
+
+    for _ in range(2):
+        with (
+            pytest.raises(
+                ElmoError, match=rf"Process {writer.pid} on .* is writing .*v\.npz: wait for it, or stop it"
+            ),
+            parts.opened({"layers": "mix"}, resume=resume),
+        ):
+            pass
+    assert {path.name: path.read_bytes() for path in parts.folder.iterdir()} == before
+
+    # the system unlocks what a killed process has locked
+    writer.kill()
+    writer.wait()
+    with parts.opened({"layers": "mix"}, resume=True):
+        assert is_done(parts.path_of(0), SENTENCES)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise NotImplementedError("FileSystem does not appear to support flock")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    parts = PartsFolder(tmp_path / "v.npz")
+
+    with parts.opened(MANIFEST, resume=False):
+        save_part(parts.path_of(0), PART)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_another_run_has_finished_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "v.npz").write_text("theirs")
+
+    with (
+        pytest.raises(ElmoError, match=r"v\.npz exists already"),
+        PartsFolder(tmp_path / "v.npz").opened(MANIFEST, resume=True),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]
 
 
 def test_parts_are_kept_after_an_error(tmp_path: Path) -> None:

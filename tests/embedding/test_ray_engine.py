@@ -18,7 +18,7 @@ from elmo_hf.embedding.ray_engine import PartWorker, RayEngine
 from support.cli_runs import Captured, error_of
 
 
-SENTENCES = [Sentence("the bank", ["the", "bank"]), Sentence("", []), Sentence("a", ["a"])]
+SENTENCES = [Sentence("the bank", ["the", "bank"]), Sentence("", []), Sentence("a", ["a"], "a/1")]
 
 
 def test_a_worker_computes_what_this_process_would(bilm_model: Path, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_worker_computes_what_this_process_would(bilm_model: Path, tmp_path: P
     assert answer == {"path": str(path), "words": 3}
     expected, found = PartEmbedder(bilm_model, "cpu", options).embed_part(SENTENCES), read_part(path)
     assert torch.equal(found.vectors, expected.vectors)
-    assert (found.texts, found.words) == (expected.texts, expected.words)
+    assert found.sentences == expected.sentences == SENTENCES
     torch.set_num_threads(threads)
 
 

@@ -33,10 +33,11 @@ class Frame:
         ("It rained.", Sentence("It rained.", ["It", "rained", "."])),
         (["New York", "."], Sentence("New York .", ["New York", "."])),
         (Sentence("It rained.", ["It", "rained."]), Sentence("It rained.", ["It", "rained."])),
+        (Sentence("MKT", ["M", "K", "T"], "sp|P1"), Sentence("MKT", ["M", "K", "T"], "sp|P1")),
         ("", Sentence("", [])),
         ([], Sentence("", [])),
     ],
-    ids=["text", "words", "both", "empty text", "no words"],
+    ids=["text", "words", "both", "with a key", "empty text", "no words"],
 )
 def test_knows_text_and_words(given: str | list[str] | Sentence, expected: Sentence) -> None:
     tokenizer = ElmoTokenizer()
@@ -90,3 +91,9 @@ def test_the_cells_of_a_column_may_be_lists_of_words() -> None:
 def test_what_would_be_misread_is_refused(given: Iterable[Any], message: str) -> None:
     with pytest.raises(ElmoError, match=message):
         list(check_sentences(given))
+
+
+@pytest.mark.parametrize("key", ["", "a\x00b", "a\nb", "\ud800", "k" * 1001, "__metadata__", "."])
+def test_a_key_that_cannot_name_an_array_is_refused(key: str) -> None:
+    with pytest.raises(ElmoError, match=r"The key '.* cannot be the name of an array: give one of 1 to 1,000"):
+        read_sentence(Sentence("a", ["a"], key), ElmoTokenizer())

@@ -39,6 +39,14 @@ def test_all_layers_come_as_one_array(loaded: Loaded) -> None:
     np.testing.assert_allclose(vectors[2], alone(loaded, SENTENCES[2])[1], rtol=0, atol=TOLERANCE)
 
 
+def test_layers_are_summed(loaded: Loaded) -> None:
+    summed = list(embed(*loaded, SENTENCES, layers="sum"))
+
+    for array, layers in zip(summed, embed(*loaded, SENTENCES, layers="all"), strict=True):
+        np.testing.assert_allclose(array, layers.sum(axis=0), rtol=0, atol=1e-6)
+        assert array.dtype == np.float32
+
+
 def test_raw_text_is_split_by_the_tokenizer(loaded: Loaded) -> None:
     (raw,) = embed(*loaded, ["The EU-wide bank."])
     (split,) = embed(*loaded, [["The", "EU-wide", "bank", "."]])
@@ -136,5 +144,5 @@ def test_too_little_memory_is_named(loaded: Loaded, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(loaded[0], "forward", fail)
 
-    with pytest.raises(ElmoError, match=r"not enough memory for 1 sentences of up to 2 words: make the batches"):
+    with pytest.raises(ElmoError, match=r"not enough memory for a sentence of 2 words: compute it where"):
         next(embed(*loaded, [["a", "b"]]))
