@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 SHOWN_DIMENSIONS = 6
 
 # formats of input files by suffix; any other suffix is plain text
-FORMATS = {".conll": "conll", ".conllu": "conll", ".jsonl": "jsonl", ".json": "jsonl"}
+FORMATS = {
+    ".conll": "conll",
+    ".conllu": "conll",
+    ".fa": "fasta",
+    ".faa": "fasta",
+    ".fasta": "fasta",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+}
 COMPRESSED = {".gz", ".bz2", ".xz"}
 
 
@@ -37,7 +45,7 @@ def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "embed",
         parents=[shared],
-        help="compute the vectors of the words in sentences",
+        help="compute the vectors of the words in sentences, or of the residues in proteins",
         description="Compute a vector for each word of each sentence. Without --output, show them as a table.",
         epilog='examples: elmo-hf embed --text "The bank raised rates ."; elmo-hf embed text.gz --output vectors.hdf5',
     )
@@ -59,10 +67,11 @@ def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def _add_reading(group: Any) -> None:
     group.add_argument(
         "--format",
-        choices=("text", "conll", "jsonl"),
-        help="text: one sentence a line; conll: one word a line, and an empty line after each sentence; jsonl: one "
-        "JSON object a line with a text or a list of words, or CSV or TSV with a header (default: by the suffix, "
-        ".conll, .conllu, .jsonl or .json, else text)",
+        choices=("text", "conll", "fasta", "jsonl"),
+        help="text: one sentence a line; conll: one word a line, and an empty line after each sentence; fasta: "
+        "proteins, whose residues are the words; jsonl: one JSON object a line with a text or a list of words, or CSV "
+        "or TSV with a header (default: by the suffix, .conll, .conllu, .fasta, .fa, .faa, .jsonl or .json, else "
+        "text)",
     )
     add_tokenized(group)
     group.add_argument(
@@ -80,8 +89,8 @@ def _add_computing(group: Any) -> None:
         "--layers",
         default="mix",
         metavar="LAYERS",
-        help="mix (the default): the weighted mean of all layers; top: the last biLSTM layer; 0: the token layer; "
-        "1, 2, ...: one biLSTM layer; all: every layer",
+        help="mix (the default): the weighted mean of all layers; sum: the sum of all layers, as SeqVec takes it; "
+        "top: the last biLSTM layer; 0: the token layer; 1, 2, ...: one biLSTM layer; all: every layer",
     )
     group.add_argument(
         "--pool",
@@ -112,7 +121,8 @@ def _add_writing(group: Any) -> None:
         metavar="FILE",
         help="file to create: .hdf5 or .h5 (like AllenNLP's), .npz, .safetensors, .parquet, or .npy with a file "
         ".offsets.npy beside it. Sentence i, counted from 0, is the array named i, of shape (words, width), or "
-        "(layers, words, width) for --layers all. A sentence without words has one, too",
+        "(layers, words, width) for --layers all. A sentence without words has one, too. A protein's array has its "
+        "identifier as its name",
     )
     group.add_argument(
         "--dtype",
@@ -163,7 +173,8 @@ def _write(options: argparse.Namespace, layers: str | int) -> int:
     except KeyboardInterrupt:
         print("Interrupted: the same command with --resume goes on.", file=sys.stderr)
         raise
-    print(f"Wrote {counted(num_sentences, 'sentence')} of {counted(num_words, 'word')} to {options.output}.")
+    sentence, word = ("sequence", "residue") if _format_of(options) == "fasta" else ("sentence", "word")
+    print(f"Wrote {counted(num_sentences, sentence)} of {counted(num_words, word)} to {options.output}.")
     return 0
 
 
@@ -179,16 +190,21 @@ def _engine_of(options: argparse.Namespace) -> "RayEngine | None":
 def _read_input(options: argparse.Namespace) -> Iterator["SentenceInput"]:
     """Read the sentences that the options name, each a text, a list of words, or both."""
     from elmo_hf.data.corpus import read_lines
+    from elmo_hf.data.fasta import read_fasta
     from elmo_hf.data.records import read_texts
     from elmo_hf.data.tagged import read_conll_words
     from elmo_hf.embedding.sentences import Sentence
 
     file_format = _format_of(options)
-    texts: Iterable[str | list[str]]
+    texts: Iterable[SentenceInput]
     if options.text is not None:
         texts = options.text
     elif file_format == "text":
         texts = read_lines(options.file)
+    elif file_format == "fasta":
+        texts = (
+            Sentence(record.sequence, list(record.sequence), record.identifier) for record in read_fasta(options.file)
+        )
     elif file_format == "conll":
         texts = read_conll_words(options.file, word_column=options.word_column)
     else:
@@ -214,13 +230,14 @@ def _show(options: argparse.Namespace, layers: str | int) -> int:
     embedded, shown = tee(read_sentence(sentence, tokenizer) for sentence in _read_input(options))
     vectors = embed(model, tokenizer, embedded, layers=layers, batch_size=options.batch_size)
     for number, (sentence, array) in enumerate(zip(shown, vectors, strict=True)):
-        _print_vectors(number, *sentence, array)
+        title = sentence.text if sentence.key is None else sentence.key
+        print(f"{chr(10) * bool(number)}# {number}: {printable(title)}")
+        _print_vectors(sentence.words, array)
     return 0
 
 
-def _print_vectors(number: int, text: str, words: list[str], vectors: "Vectors") -> None:
+def _print_vectors(words: list[str], vectors: "Vectors") -> None:
     """Print the vectors `[words, H]` or `[layers, words, H]` of a sentence, one row for each word and layer."""
-    print(f"{chr(10) * bool(number)}# {number}: {printable(text)}")
     if not words:
         print("(no words)")
         return

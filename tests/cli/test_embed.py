@@ -1,5 +1,6 @@
 """`cli.embed`: what it shows and writes, of all kinds of files, and how it goes on."""
 
+import gzip
 import json
 import re
 import resource
@@ -284,3 +285,67 @@ def test_a_killed_run_goes_on_to_the_same_file(allennlp_model: Path, tmp_path: P
 
     assert (tmp_path / "killed.hdf5").read_bytes() == (tmp_path / "whole.hdf5").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed.hdf5", "text", "whole.hdf5"]
+
+
+FASTA = ">sp|P1|ONE The first\nmkt\nAY*\n>two/1-3\nSEQ\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("p.fa.gz", []), ("p.faa", []), ("p.fasta", []), ("p", ["--format=fasta"])]
+)
+def test_a_protein_has_its_vectors_under_its_identifier(
+    name: str, options: list[str], bilm_model: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    content = FASTA.encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    output = tmp_path / "v.hdf5"
+
+    main(["embed", str(tmp_path / name), "--model", str(bilm_model), "--output", str(output), *options])
+
+    assert capsys.readouterr().out == f"Wrote 2 sequences of 8 residues to {output}.\n"
+    with h5py.File(output) as file:
+        assert sorted(file) == ["sp|P1|ONE", "two_1-3"]
+        np.testing.assert_allclose(file["sp|P1|ONE"][...], vectors_of(bilm_model, list("MKTAY")), atol=1e-5)
+        np.testing.assert_allclose(file["two_1-3"][...], vectors_of(bilm_model, list("SEQ")), atol=1e-5)
+
+
+def test_a_table_shows_the_identifier_of_a_protein(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "p.fasta").write_text(FASTA)
+
+    main(["embed", str(tmp_path / "p.fasta"), "--model", str(bilm_model), "--layers=sum"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("#")] == ["# 0: sp|P1|ONE", "# 1: two/1-3"]
+    assert [line.split()[0] for line in lines[2:7]] == list("MKTAY")
+
+
+def test_a_repeated_identifier_is_refused_before_anything_is_computed(
+    bilm_model: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_hf.embedding.corpus.PART_SENTENCES", 1)
+    monkeypatch.setattr("elmo_hf.embedding.engines.save_part", lambda *_: pytest.fail("computed"))
+    (tmp_path / "p.fasta").write_text(f"{FASTA}>two/1-3\nMKT\n")
+
+    output = ["--output", str(tmp_path / "v.npz")]
+    assert main(["embed", str(tmp_path / "p.fasta"), "--model", str(bilm_model), *output]) == 1
+
+    message = r"p\.fasta, line 6: 'two/1-3' is the identifier of the record at line 4, too: rename or remove one"
+    assert re.search(message, error_of(capsys))
+    assert [path.name for path in tmp_path.iterdir()] == ["p.fasta"]
+
+
+def test_a_second_run_to_the_same_file_stops(bilm_model: Path, tmp_path: Path) -> None:
+    arguments = [*COMMAND, "embed", "-", "--tokenized", "--model", str(bilm_model), "--output", "v.npz"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(arguments, cwd=tmp_path, **pipes) as first:
+        # it waits for its input
+        while not (tmp_path / ".v.npz.parts" / "job.json").exists():
+            time.sleep(0.01)
+        second = subprocess.run([*arguments, "--resume"], cwd=tmp_path, input="b\n", capture_output=True, text=True)
+        written, _ = first.communicate("a b\n")
+
+    assert second.returncode == 1
+    pattern = rf"elmo-hf: error: Process {first.pid} on \S+ is writing v\.npz: wait for it, or stop it\.\n"
+    assert re.fullmatch(pattern, second.stderr), second.stderr
+    assert written == "Wrote 1 sentence of 2 words to v.npz.\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]
