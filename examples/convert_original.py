@@ -18,7 +18,6 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import h5py
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -27,7 +26,14 @@ from transformers.utils import logging
 
 # importing it makes the Auto classes know ELMo
 from elmo_hf import ElmoError
-from elmo_hf_conversion import convert
+
+
+try:
+    import h5py
+
+    from elmo_hf_conversion import convert
+except ImportError as error:
+    sys.exit(f'convert_original.py: error: {error.name} is not installed: pip install "elmo_hf[convert]"')
 
 
 TOLERANCE = 1e-5

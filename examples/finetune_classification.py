@@ -25,8 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, f1_score
 from transformers import (
     DataCollatorWithPadding,
     EvalPrediction,
@@ -40,6 +38,14 @@ from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
+
+try:
+    # without it, `Trainer` stops
+    import accelerate  # noqa: F401
+    from scipy.stats import pearsonr, spearmanr
+    from sklearn.metrics import accuracy_score, f1_score
+except ImportError as error:
+    sys.exit(f'finetune_classification.py: error: {error.name} is not installed: pip install "elmo_hf[finetune]"')
 
 # as Transformers calls the problems, and the metric by which the best epoch is chosen
 PROBLEMS = {

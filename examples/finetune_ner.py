@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from seqeval.metrics import accuracy_score, classification_report
-from seqeval.scheme import BILOU, IOB2, IOBES
 from transformers import (
     DataCollatorForTokenClassification,
     EvalPrediction,
@@ -37,6 +35,14 @@ from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
+
+try:
+    # without it, `Trainer` stops
+    import accelerate  # noqa: F401
+    from seqeval.metrics import accuracy_score, classification_report
+    from seqeval.scheme import BILOU, IOB2, IOBES
+except ImportError as error:
+    sys.exit(f'finetune_ner.py: error: {error.name} is not installed: pip install "elmo_hf[finetune]"')
 
 SCHEMES = {"IOB2": IOB2, "IOBES": IOBES, "BILOU": BILOU}
 

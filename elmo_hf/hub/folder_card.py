@@ -10,7 +10,7 @@ from huggingface_hub.repocard_data import CardData
 from elmo_hf.inspection import describe, read_config, read_json
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
-from .cards import Card, code_block, render_card, table, vectors_example
+from .cards import Card, code_block, render_card, table, task_example, vectors_example
 
 
 # task of each class, as the Hub calls it
@@ -40,20 +40,6 @@ from transformers import AutoModel
 
 model = AutoModel.from_pretrained("{name}")
 """
-
-TASK_EXAMPLE = """\
-from transformers import pipeline
-
-{variable} = pipeline("{task}", "{name}", trust_remote_code=True)
-print({call})
-"""
-
-CALLS = {
-    "fill-mask": ("fill", 'fill(f"The bank raised {fill.tokenizer.mask_token} .")'),
-    "token-classification": ("tagger", 'tagger("Ann Lee met Bob in New York .")'),
-    "text-classification": ("classifier", 'classifier("The bank raised rates .")'),
-    "pairs": ("classifier", 'classifier({"text": "The bank raised rates .", "text_pair": "Rates rose ."})'),
-}
 
 OUTPUTS = """\
 `output.last_hidden_state` is the mix of the layers, the ELMo vector; `output.hidden_states` are the layers, the token
@@ -135,13 +121,8 @@ def recorded_metrics(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _examples(name: str, task: str, config: ElmoConfig) -> list[str]:
-    if task == VECTORS:
-        return [vectors_example(name)]
-    variable, call = CALLS["pairs" if config.head == "esim" else task]
-    return [
-        vectors_example(name),
-        code_block(TASK_EXAMPLE.format(variable=variable, task=task, name=name, call=call), "python"),
-    ]
+    of_task = [] if task == VECTORS else [task_example(task, name, pairs=config.head == "esim")]
+    return [vectors_example(name), *of_task]
 
 
 def _longest_word(folder: Path, config: ElmoConfig) -> str:

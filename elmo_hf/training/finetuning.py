@@ -26,7 +26,7 @@ from elmo_hf.bundled import ELMO_TINY_EN, model_folder
 from elmo_hf.data.batches import batches_by_length
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
-from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
+from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table, task_example
 from elmo_hf.manifest import check_manifest, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoTaskModel
@@ -331,10 +331,14 @@ def write_card(
     head = model.config.head or next(iter(model.heads))
     bilm = "was left as it is" if model.config.freeze_bilm else "was trained, too"
     results = _eval_results(scores, task, data)
+    # the name of the folder means nothing to others, and that of the repository is above the card
+    title = f"ELMo for {task.replace('-', ' ')}, fine-tuned on {data}"
     card = Card(
-        title=folder.resolve().name,
+        title=title,
         blocks=[
             f"ELMo ({base_name}) fine-tuned for {task} on {data}, with the head `{head}`; the biLM {bilm}.",
+            # it also loads without this package
+            task_example(task, pairs=model.config.head == "esim"),
             table(
                 ("split", "metric", "value"),
                 [(result.dataset_split, result.metric_type, result.metric_value) for result in results],
@@ -352,7 +356,7 @@ def write_card(
             f"    {shlex.join(command)}",
         ],
         metadata=ModelCardData(
-            model_name=folder.resolve().name,
+            model_name=title,
             library_name="transformers",
             pipeline_tag=task,
             tags=["elmo"],

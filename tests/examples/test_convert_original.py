@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -147,3 +148,12 @@ def test_a_wheel_with_another_hash_is_refused(
         script.fetch_allennlp_fixture(tmp_path)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_its_extra_the_script_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+
+    with pytest.raises(
+        SystemExit, match=r'^convert_original\.py: error: h5py is not .*: pip install "elmo_hf\[convert\]"$'
+    ):
+        runpy.run_path(str(SCRIPT))

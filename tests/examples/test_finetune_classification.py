@@ -244,3 +244,14 @@ def test_a_text_with_a_boundary_in_it_is_named(run: Run) -> None:
 def test_no_labels_at_all_are_refused(run: Run) -> None:
     with pytest.raises(ElmoError, match=r"^The training data has no label at all: give some, or --labels"):
         run(written([[], [], [], []]))
+
+
+@pytest.mark.parametrize("package", ["accelerate", "scipy.stats", "sklearn.metrics"])
+def test_without_its_extra_the_script_names_it(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(
+        SystemExit,
+        match=rf'^finetune_classification\.py: error: {package} is not installed: pip install "elmo_hf\[finetune\]"$',
+    ):
+        runpy.run_path(str(SCRIPT))

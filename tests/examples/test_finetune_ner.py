@@ -18,6 +18,7 @@ from transformers import AutoModelForTokenClassification, EvalPrediction, pipeli
 from elmo_hf import ElmoError, ElmoTokenizer
 from elmo_hf.bundled import ELMO_TINY_EN
 from elmo_hf.data.tagged import TaggedSentence, read_tagged
+from elmo_hf.hub.cards import PLACEHOLDER
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_ner.py"
@@ -80,6 +81,9 @@ def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     card = ModelCard.load("out/README.md")
     assert {result.metric_type for result in card.data.eval_results} == {"f1", "precision", "recall", "accuracy"}
     assert "micro avg" in card.text
+    (example,) = re.findall(r"```python\n(.*?)```", card.text, re.DOTALL)
+    exec(compile(example.replace(PLACEHOLDER, "out"), "card", "exec"), {})  # noqa: S102 - what the card tells to do
+    assert "'entity': 'B-" in capsys.readouterr().out
     # each word, its tag, and what was predicted
     predicted = read_tagged("out/test.conll", tag_column=2)
     assert predicted == read_tagged("train.conll")
@@ -308,3 +312,13 @@ def test_an_error_of_the_command_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     # a text as the status is printed, and the status is 1
     with pytest.raises(SystemExit, match=r"^finetune_ner\.py: error: absent\.conll cannot be read [^\n]*$"):
         runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+@pytest.mark.parametrize("package", ["accelerate", "seqeval.metrics"])
+def test_without_its_extra_the_script_names_it(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(
+        SystemExit, match=rf'^finetune_ner\.py: error: {package} is not installed: pip install "elmo_hf\[finetune\]"$'
+    ):
+        runpy.run_path(str(SCRIPT))

@@ -142,9 +142,17 @@ def test_the_card_has_figures_that_the_hub_reads(tagger: ElmoForTokenClassificat
     found = {(result.dataset_split, result.metric_type): result.metric_value for result in card.data.eval_results}
     assert found == {("dev", "f1"): 0.5, ("test", "f1"): 0.4322, ("test", "accuracy"): 0.9}
     assert card.data.base_model is None
+    assert card.data.model_name == "ELMo for token classification, fine-tuned on names.conll"
+    assert f"\n# {card.data.model_name}\n" in card.text
     for part in ("python finetune_ner.py 'my file'", "| input | 0.333 0.333 0.333 | 1.000 |", "PER 1.00", "`linear`"):
         assert part in card.text
     with pytest.raises(ElmoError, match=r"README\.md cannot be written"):
         write_card(
-            tmp_path / "no", tagger, task="x", base="y", data="z", scores={"dev": {"f1": 0.5}}, command=["python"]
+            tmp_path / "no",
+            tagger,
+            task="token-classification",
+            base="y",
+            data="z",
+            scores={"dev": {"f1": 0.5}},
+            command=["python"],
         )
