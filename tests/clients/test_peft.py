@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is d
 
 peft = pytest.importorskip("peft")
 
-# the names of nn.Linear and nn.Conv1d in the biLM; the recurrent matrices are parameters, which peft leaves alone
+# the names of nn.Linear and nn.Conv1d in the biLM; the recurrent matrices are parameters, for `target_parameters`
 TARGETS = r"elmo\..*\.(convolutions\.\d+|transform|gate|projection|input_projections\.\d+)"
 
 
@@ -92,3 +92,23 @@ def test_a_merged_model_is_an_elmo_again(trained: Any, batch: dict[str, torch.Te
 
     assert merged.state_dict().keys() == new_tagger().state_dict().keys()
     torch.testing.assert_close(logits(again, batch), logits(trained, batch), rtol=0, atol=1e-5)
+
+
+def test_recurrent_matrices_are_adapted_and_merged(batch: dict[str, torch.Tensor]) -> None:
+    names = ["layers.0.recurrent_weight", "layers.1.output_weight"]
+    config = peft.LoraConfig(r=4, target_modules=[], target_parameters=names)
+    model = peft.get_peft_model(new_tagger(), config).train()
+    model(**batch).loss.backward()
+    trainable = [part for part in model.parameters() if part.requires_grad]
+    # in the first step only B moves, as it is zero
+    assert sum(bool(part.grad.any()) for part in trainable) == len(names) == len(trainable) / 2
+    torch.optim.SGD(trainable, lr=0.1).step()
+    adapted = logits(model.eval(), batch)
+
+    merged = model.merge_and_unload()
+
+    before, after = new_tagger().state_dict(), merged.state_dict()
+    assert {name for name in before if not torch.equal(before[name], after[name])} == {
+        f"elmo.{name}" for name in names
+    }
+    torch.testing.assert_close(logits(merged, batch), adapted, rtol=0, atol=1e-5)

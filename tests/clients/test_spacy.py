@@ -83,6 +83,16 @@ def test_a_stored_document_keeps_its_vectors(nlp: "spacy.Language") -> None:
     np.testing.assert_array_equal(again[1].vector, doc[1].vector)
 
 
+def test_a_docbin_stores_no_vectors(nlp: "spacy.Language") -> None:
+    stored = spacy.tokens.DocBin(docs=[nlp(TEXT)], store_user_data=True).to_bytes()
+
+    (doc,) = spacy.tokens.DocBin().from_bytes(stored).get_docs(nlp.vocab)
+
+    assert doc.tensor.size == 0
+    # the pipeline adds them again
+    assert nlp(doc).tensor.shape == (len(doc), 256)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
