@@ -147,11 +147,14 @@ def _ai2(folder: str, *names: str) -> tuple[Download, ...]:
     return tuple(Download((f"{AI2}{folder}{name}", f"{AI2_TOO}{folder}{name}")) for name in names)
 
 
-def _original(end: str, name_on_hub: str) -> Download:
-    """Return a file of English original, which is on the Hub too."""
+def _original(*names: str) -> tuple[Download, ...]:
+    """Return weights and options of English original, which are on the Hub too."""
     shape = "2x4096_512_2048cnn_2xhighway"
-    (download,) = _ai2(f"{shape}/", f"elmo_{shape}_{end}")
-    return replace(download, urls=(*download.urls, f"{HUB}elmo-{shape}/resolve/main/{name_on_hub}"))
+    return tuple(
+        replace(download, urls=(*download.urls, f"{HUB}elmo-{shape}/resolve/main/{name}"))
+        for name in names
+        for download in _ai2(f"{shape}/", f"elmo_{shape}_{name}")
+    )
 
 
 def _one(*urls: str) -> tuple[Download, ...]:
@@ -170,6 +173,14 @@ VOCABULARY = Download(
         f"{AI2}2x4096_512_2048cnn_2xhighway/vocab-2016-09-10.txt",
         f"{AI2_TOO}vocab-2016-09-10.txt",
     )
+)
+
+#: Weights and options of English original and of English 5.5B.
+ORIGINAL = _original("weights.hdf5", "options.json")
+LARGE = _ai2(
+    "2x4096_512_2048cnn_2xhighway_5.5B/",
+    "elmo_2x4096_512_2048cnn_2xhighway_5.5B_weights.hdf5",
+    "elmo_2x4096_512_2048cnn_2xhighway_5.5B_options.json",
 )
 
 #: ELMoForManyLangs's languages with their numbers in NLPL's repository, as its README lists them.
@@ -252,23 +263,50 @@ RELEASES = (
         "English, 1 Billion Word benchmark",
         "HDF5",
         "original",
-        (_original("weights.hdf5", "weights.hdf5"), _original("options.json", "options.json")),
+        ORIGINAL,
         size="374 MB",
         width=1024,
         how=f"weights and options; the vocabulary too, if word ids matter: {VOCABULARY.urls[0]}",
+    ),
+    Release(
+        "English original, with its softmax",
+        "English, 1 Billion Word benchmark; a language model",
+        "HDF5",
+        "original-softmax",
+        (
+            *ORIGINAL,
+            *_ai2("2x4096_512_2048cnn_2xhighway/", "elmo_2x4096_512_2048cnn_2xhighway_softmax_weights.hdf5"),
+            VOCABULARY,
+        ),
+        size="374 MB and the softmax of 793,471 words",
+        width=1024,
+        how="weights, options, softmax and vocabulary",
     ),
     Release(
         "English 5.5B",
         "English, Wikipedia and WMT 2008-2012",
         "HDF5",
         "5.5B",
-        _ai2(
-            "2x4096_512_2048cnn_2xhighway_5.5B/",
-            "elmo_2x4096_512_2048cnn_2xhighway_5.5B_weights.hdf5",
-            "elmo_2x4096_512_2048cnn_2xhighway_5.5B_options.json",
-        ),
+        LARGE,
         size="~374 MB",
         width=1024,
+    ),
+    Release(
+        "English 5.5B, with its softmax",
+        "English, Wikipedia and WMT 2008-2012; a language model",
+        "HDF5",
+        "5.5B-softmax",
+        (
+            *LARGE,
+            *_ai2(
+                "2x4096_512_2048cnn_2xhighway_5.5B/",
+                "elmo_2x4096_512_2048cnn_2xhighway_5.5B_softmax_weights.hdf5",
+                "tf_checkpoint/vocab-enwiki-news-500000.txt",
+            ),
+        ),
+        size="~374 MB and the softmax",
+        width=1024,
+        how="weights, options, softmax and vocabulary",
     ),
     Release(
         "English original, checkpoint",

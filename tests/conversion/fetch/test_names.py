@@ -17,7 +17,7 @@ from elmo_hf_conversion.fetch.names import find_release
 from elmo_hf_conversion.fetch.releases import RELEASES, Download, Release
 from support.file_server import Site
 from support.many_langs_format import write_many_langs
-from support.original_formats import write_bilm_hdf5, write_training_folder
+from support.original_formats import VOCABULARY, write_bilm_hdf5, write_softmax, write_training_folder
 
 
 SINGLE = [release.name for release in RELEASES if release.name and not release.is_family]
@@ -221,6 +221,15 @@ def test_a_checkpoint_brings_its_softmax(table: Site, tmp_path: Path) -> None:
     serve(table, "original-checkpoint", original / "options.json", index, data, original / "vocab.txt")
 
     assert convert(["original-checkpoint"], tmp_path / "model").architectures == ["ElmoForPreTraining"]
+
+
+def test_weights_bring_the_softmax_that_is_published_beside_them(table: Site, tmp_path: Path) -> None:
+    original = tmp_path / "files"
+    weights, options = write_bilm_hdf5(original, vocabulary=VOCABULARY)
+    write_softmax(original)
+    serve(table, "5.5B-softmax", weights, options, original / "softmax_weights.hdf5", original / "vocab.txt")
+
+    assert convert(["5.5B-softmax"], tmp_path / "model").architectures == ["ElmoForPreTraining"]
 
 
 def test_a_name_goes_with_other_sources(table: Site, tmp_path: Path) -> None:
