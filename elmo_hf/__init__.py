@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .model import (
         ElmoConfig,
         ElmoForMaskedLM,
+        ElmoForMultipleChoice,
         ElmoForPreTraining,
         ElmoForSequenceClassification,
         ElmoForTokenClassification,
@@ -32,6 +33,7 @@ __all__ = [
     "ElmoConfig",
     "ElmoError",
     "ElmoForMaskedLM",
+    "ElmoForMultipleChoice",
     "ElmoForPreTraining",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",

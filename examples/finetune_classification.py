@@ -266,10 +266,10 @@ def main() -> None:
         default_head="esim" if pairs else None,
         **options.model_fields(),
     )
-    if pairs != (model.config.head == "esim"):
+    if 1 + pairs not in model.head.num_sentences:
         raise ElmoError(
-            f"The data has {'pairs' if pairs else 'single texts'}, which the head {model.config.head or 'mean'} does "
-            "not read: choose another --head, or name the columns."
+            f"The data has {'pairs' if pairs else 'single texts'}, which the head {model.config.head} does not read: "
+            "choose another --head, or name the columns."
         )
     numbers: Any = model.config.label2id
     trainer, rows = train(

@@ -17,6 +17,7 @@ from .configuration_elmo import ElmoConfig
 from .modeling_elmo import (
     AUTO_MAP,
     ElmoForMaskedLM,
+    ElmoForMultipleChoice,
     ElmoForPreTraining,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
@@ -56,6 +57,7 @@ __all__ = [
     "MODEL_CLASSES",
     "ElmoConfig",
     "ElmoForMaskedLM",
+    "ElmoForMultipleChoice",
     "ElmoForPreTraining",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",

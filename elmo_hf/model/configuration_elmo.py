@@ -106,7 +106,6 @@ class ElmoConfig(PreTrainedConfig):
     """
 
     model_type = "elmo"
-    keys_to_ignore_at_inference = ["state"]
 
     vocab_size: int = 4
     hidden_size: int = 1024
@@ -155,6 +154,21 @@ class ElmoConfig(PreTrainedConfig):
         # as JSON gives them back, so that a configuration equals its saved copy
         self.char_filters = [list(pair) for pair in self.char_filters]
         super().__post_init__(**kwargs)
+        self.match_labels()
+
+    def match_labels(self) -> None:
+        """Make `label2id` the inverse of `id2label`, if it names other labels or none.
+
+        Transformers leaves it so when you pass or save `id2label` alone; pipelines read both.
+        """
+        names: dict[Any, Any] = self.id2label or {}
+        if set(names.values()) != set(self.label2id or {}):
+            self.label2id = {name: number for number, name in names.items()}
+
+    @property
+    def keys_to_ignore_at_inference(self) -> list[str]:
+        """What `Trainer` does not gather: the state, and layers of which only some are there."""
+        return ["state", "hidden_states"] if isinstance(self.output_hidden_states, list) else ["state"]
 
     @property
     def char_feature_dim(self) -> int:

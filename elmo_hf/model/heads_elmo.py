@@ -15,7 +15,9 @@
 
 Every head reads `vectors`, `sentences` and `mix`: the vectors of the words, `[B, T, D]`; the sentence that each word
 belongs to, `[B, T]`, 1 or 2, or 0 at boundary tokens and padding; and the mix that joins its encoder's output,
-`[B, T, D]`, if the configuration puts one there. A head has `output_size`, the width that a classifier then reads.
+`[B, T, D]`, if the configuration puts one there. `ElmoTaskModel` classifies what a head returns by its `classifier`, a
+class that is made with the head's `output_size` and the number of labels. Heads of sentences have `num_sentences`, the
+numbers of sentences that a row may have.
 
 Shape notation: `B` rows, each a sentence or a pair, `T` words, `D` width of a vector, `C` width of one direction of a
 head's biLSTM (`config.head_hidden_size`), `E` width of an encoded word.
@@ -94,6 +96,8 @@ class ElmoTaskEncoder(nn.Module):
 class ElmoTaggingHead(nn.Module):
     """The paper's named entity recogniser: two biLSTM layers, and the CRF that reads their classified output."""
 
+    classifier = nn.Linear
+
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
         self.encoder = ElmoTaskEncoder(config, num_layers=2)
@@ -114,10 +118,28 @@ class ElmoTaggingHead(nn.Module):
         return self.encoder(vectors, sentences != 0, mix)
 
 
-class ElmoPoolingHead(nn.Module):
-    """The mean or the maximum of a sentence's word vectors."""
+class ElmoPairClassifier(nn.Linear):
+    """A classifier of single sentences, and of pairs by their comparison (Conneau et al. 2017, section 2.1).
 
-    num_sentences = 1
+    What only a pair has, the second sentence and the comparison, has weights of its own. They are 0 at first, and stay
+    so in a model of single sentences.
+    """
+
+    def __init__(self, width: int, num_labels: int) -> None:
+        super().__init__(width, num_labels)
+        self.pair_weight = nn.Parameter(torch.zeros(num_labels, 3 * width))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Map `[B, 4 * D]`, what `ElmoPoolingHead` returns, to `[B, labels]`."""
+        first, pair = features.split([self.in_features, 3 * self.in_features], dim=1)
+        return super().forward(first) + nn.functional.linear(pair, self.pair_weight)
+
+
+class ElmoPoolingHead(nn.Module):
+    """The mean or the maximum of a sentence's word vectors, and for a pair the comparison of both."""
+
+    classifier = ElmoPairClassifier
+    num_sentences = (1, 2)
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -129,13 +151,16 @@ class ElmoPoolingHead(nn.Module):
 
         Args:
             vectors: `[B, T, D]`.
-            sentences: `[B, T]`, 1 at words, 0 elsewhere.
+            sentences: `[B, T]`, 1 at the words of the first sentence, 2 at those of the second, 0 elsewhere.
             mix: `None`, because this head has no encoder.
 
         Returns:
-            `[B, D]`, zero for a sentence without words.
+            `[B, 4 * D]`: the vectors of the first and the second sentence, zero for one without words, and their
+            absolute difference and product, zero without a second one.
         """
-        return self.pool(vectors, sentences == 1)
+        first, second = (self.pool(vectors, sentences == number) for number in (1, 2))
+        is_pair = (sentences == 2).any(dim=1, keepdim=True)
+        return torch.cat([first, second, (first - second).abs() * is_pair, first * second], dim=1)
 
 
 class ElmoMaxout(nn.Module):
@@ -157,7 +182,8 @@ class ElmoBcnHead(nn.Module):
     summarise it.
     """
 
-    num_sentences = 1
+    classifier = nn.Linear
+    num_sentences = (1,)
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -211,7 +237,8 @@ class ElmoEsimHead(nn.Module):
     and maxima of both sentences are compared.
     """
 
-    num_sentences = 2
+    classifier = nn.Linear
+    num_sentences = (2,)
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -307,4 +334,4 @@ def choose_head(config: ElmoConfig, heads: Mapping[str, type[nn.Module] | None])
     return heads[name]
 
 
-__all__ = ["SENTENCE_HEADS", "TAGGING_HEADS", "ElmoTaskLstm", "choose_head"]
+__all__ = ["SENTENCE_HEADS", "TAGGING_HEADS", "ElmoPairClassifier", "ElmoTaskLstm", "choose_head"]

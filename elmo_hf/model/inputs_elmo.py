@@ -14,8 +14,10 @@
 """The inputs of the models: ids and the mask of a batch, the neighbours of each word, the sentences of a row, labels.
 
 Shape notation: `B` rows, `T` words with the boundary tokens `<S>` and `</S>`, `S` characters of a word, `K` ids of a
-word (itself, its characters, or both), `H` width of a vector.
+word (itself, its characters, or both), `P` width of the token layer, `H` width of a vector.
 """
+
+from typing import NamedTuple
 
 import torch
 
@@ -24,6 +26,67 @@ from .configuration_elmo import ElmoConfig
 
 # the label of a word that has none, as everywhere in Transformers
 IGNORED = -100
+
+
+class BilmInputs(NamedTuple):
+    """What the biLM reads.
+
+    Attributes:
+        mask: `[B, T]`, true at words.
+        ids: `[B, 1, T, K]`, or `[B, 2, T, K]` if each direction reads words of its own; `None` with `embeds`.
+        embeds: `[B, T, P]`, vectors in place of those of the token layer.
+    """
+
+    mask: torch.Tensor
+    ids: torch.Tensor | None
+    embeds: torch.Tensor | None
+
+    def with_masks(self, masks: torch.Tensor) -> "BilmInputs":
+        """Repeat the rows, so that each of `masks`, `[n * B, T]`, hides other words of them."""
+        count = len(masks) // max(len(self.mask), 1)
+        repeated = [None if part is None else torch.cat([part] * count) for part in (self.ids, self.embeds)]
+        return BilmInputs(masks, *repeated)
+
+
+def read_inputs(
+    config: ElmoConfig,
+    input_ids: torch.Tensor | None,
+    char_ids: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
+    inputs_embeds: torch.Tensor | None,
+) -> BilmInputs:
+    """Collect what the biLM reads from the arguments of a model: vectors if they are given, or else ids.
+
+    Args:
+        config: The configuration says whether the model reads words, characters, or both.
+        input_ids: `[B, T]`, or `[B, 2, T]` with words of their own for each direction.
+        char_ids: `[B, T, S]` or `[B, 2, T, S]`.
+        attention_mask: `[B, T]`, 0 at padding.
+        inputs_embeds: `[B, T, P]`. Padding is then found by the mask, or else by `input_ids`.
+
+    Raises:
+        ValueError: If ids that the model reads are missing, or an argument is of another dtype or shape.
+    """
+    if inputs_embeds is None:
+        ids, mask = read_ids(config, input_ids, char_ids, attention_mask)
+        return BilmInputs(mask, ids, None)
+    width = config.hidden_size // 2
+    if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width or not inputs_embeds.is_floating_point():
+        raise ValueError(
+            f"`inputs_embeds` is {tuple(inputs_embeds.shape)} of {inputs_embeds.dtype}; this model takes "
+            f"floating-point numbers (sentences, words, {width}), as its `embed_words` returns them."
+        )
+    mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
+    for name, part in (("attention_mask", attention_mask), ("input_ids", input_ids)):
+        if part is not None and part.shape != mask.shape:
+            raise ValueError(
+                f"`{name}` is {tuple(part.shape)} where `inputs_embeds` has {tuple(mask.shape)} sentences and words."
+            )
+    if attention_mask is not None:
+        mask = attention_mask != 0
+    elif input_ids is not None:
+        mask = ~is_one_of(input_ids, config.pad_token_id)
+    return BilmInputs(mask, None, inputs_embeds)
 
 
 def read_ids(
@@ -243,6 +306,7 @@ def label_fraction(labels: torch.Tensor, num_items: torch.Tensor | int | None) -
 
 __all__ = [
     "IGNORED",
+    "BilmInputs",
     "check_integers",
     "check_labels",
     "check_numbers",
@@ -251,5 +315,5 @@ __all__ = [
     "is_one_of",
     "label_fraction",
     "neighbours",
-    "read_ids",
+    "read_inputs",
 ]

@@ -16,7 +16,8 @@
 Read this file beside the paper. `ElmoModel` is the bidirectional language model (biLM) of section 3.1: a token encoder
 (`ElmoTokenEncoder`), biLSTM layers (`ElmoBiLstmLayer`), and the mix of equation 1 (`ElmoScalarMix`).
 `ElmoForPreTraining` adds the softmax, as section 3.1 trains it, and `ElmoForMaskedLM` fills words in with it. The task
-models add heads, as section 3.3 does: `ElmoForTokenClassification` and `ElmoForSequenceClassification`.
+models add heads, as section 3.3 does: `ElmoForTokenClassification`, `ElmoForSequenceClassification` and
+`ElmoForMultipleChoice`.
 
 Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S>`, `S` characters of a word, `K` ids
 of a word (itself, its characters, or both), `N` words to predict, `P` width of one direction, `H = 2 * P` width of a
@@ -30,16 +31,17 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import initialization as init
-from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
-from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoTaskLstm, choose_head
+from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoPairClassifier, ElmoTaskLstm, choose_head
 from .inputs_elmo import (
     IGNORED,
+    BilmInputs,
     check_integers,
     check_labels,
     check_numbers,
@@ -48,7 +50,7 @@ from .inputs_elmo import (
     is_one_of,
     label_fraction,
     neighbours,
-    read_ids,
+    read_inputs,
 )
 
 # older versions of Transformers copy only the companions that are named here
@@ -75,6 +77,7 @@ AUTO_MAP = {
     "AutoConfig": "configuration_elmo.ElmoConfig",
     "AutoModel": "modeling_elmo.ElmoModel",
     "AutoModelForMaskedLM": "modeling_elmo.ElmoForMaskedLM",
+    "AutoModelForMultipleChoice": "modeling_elmo.ElmoForMultipleChoice",
     "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
     "AutoModelForSequenceClassification": "modeling_elmo.ElmoForSequenceClassification",
     "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
@@ -113,6 +116,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
             if isinstance(module, ElmoHighwayGate):
                 # carry most of the features through at first
                 init.constant_(module.bias, -2 * factor)
+            if isinstance(module, ElmoPairClassifier):
+                init.zeros_(module.pair_weight)
         elif isinstance(module, ElmoBiLstmLayer):
             _, width, gates = module.recurrent_weight.shape
             # Glorot and Bengio 2010, for the matrix that input and state share in TensorFlow
@@ -215,7 +220,10 @@ class ElmoModel(ElmoPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the table that the token encoder begins with: that of words, or else that of characters."""
+        """Return the table that the token encoder begins with: that of words, or else that of characters.
+
+        Its rows are not `inputs_embeds`: `embed_words` returns those.
+        """
         return self.token_encoder.get_submodule(self.input_table)
 
     def set_input_embeddings(self, value: nn.Module) -> None:
@@ -231,6 +239,7 @@ class ElmoModel(ElmoPreTrainedModel):
         char_ids: torch.Tensor | None = None,
         state: tuple[LayerState, ...] | None = None,
         use_cache: bool | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoModelOutput:
         """Embed sentences. The vectors of a sentence depend only on the sentence, and on `state` if given.
@@ -246,51 +255,78 @@ class ElmoModel(ElmoPreTrainedModel):
             state: What an earlier call with `use_cache=True` returned for as many sentences. Each sentence then
                 continues the one in its row, in both directions. By default each starts from zero.
             use_cache: Whether to return the state; by default as the configuration says.
+            inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer, as `embed_words` returns them.
+                The model then reads no ids, and finds padding by the mask, or else by `input_ids`.
             **kwargs: `output_hidden_states` and `return_dict`.
 
         Returns:
             The vectors, zero at padding. `last_hidden_state` is the scalar mix, not the top layer.
 
         Raises:
-            ValueError: If the ids that the model reads are missing or of another shape, or `state` is of another
-                shape.
+            ValueError: If the ids that the model reads are missing or of another shape, or `state` or `inputs_embeds`
+                is of another shape.
         """
-        ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
-        bilm = self.run_bilm(ids, mask, state)
+        inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
+        bilm = self.run_bilm(inputs, state)
         return ElmoModelOutput(
             last_hidden_state=self.scalar_mix(bilm.layers), **self.select_outputs(bilm, use_cache, kwargs)
         )
 
     # its loops are as long as the longest sentence: torch.compile would compile them again for every length
     @torch.compiler.disable
-    def run_bilm(
-        self, ids: torch.Tensor, mask: torch.Tensor, state: tuple[LayerState, ...] | None = None
-    ) -> BilmOutput:
+    def run_bilm(self, inputs: BilmInputs, state: tuple[LayerState, ...] | None = None) -> BilmOutput:
         """Run the token encoder and the biLSTM layers, for this class and those built on it.
 
         Args:
-            ids: `[B, 1, T, K]`, or `[B, 2, T, K]` with words of their own for each direction, as `read_ids` returns
-                them.
-            mask: `[B, T]`, true at words.
+            inputs: The words, as `read_inputs` returns them.
             state: The states that the layers start from; zero by default.
 
         Returns:
             The `L + 1` layers, and the states that they end in.
         """
-        states = self.check_state(state, mask.shape[0])
-        # [B, 1 or 2, T]
-        is_word = mask[:, None].expand(ids.shape[:3])
-        token_layer = self.token_encoder(ids.flatten(0, 2), is_word.flatten())
+        states = self.check_state(state, inputs.mask.shape[0])
         # [B, T, 1 or 2, P] -> [B, T, 2, P] -> [B, T, H]
-        halves = token_layer.reshape(*is_word.shape, token_layer.shape[1]).transpose(1, 2)
-        hidden_states = halves.expand(-1, -1, 2, -1).reshape(*mask.shape, self.config.hidden_size)
+        halves = self.encode_words(inputs).transpose(1, 2).expand(-1, -1, 2, -1)
+        hidden_states = halves.reshape(*inputs.mask.shape, self.config.hidden_size)
         layers, ends = [hidden_states], []
-        packing = pack_words(mask)
+        packing = pack_words(inputs.mask)
         for layer, start in zip(self.layers, states, strict=True):
             hidden_states, end = layer(hidden_states, packing, start)
             layers.append(hidden_states)
             ends.append(end)
         return BilmOutput(tuple(layers), tuple(ends))
+
+    def encode_words(self, inputs: BilmInputs) -> torch.Tensor:
+        """Return the token layer, `[B, 1, T, P]`, or `[B, 2, T, P]` with words of their own for each direction."""
+        if inputs.embeds is not None:
+            return inputs.embeds.to(self.dtype).masked_fill(~inputs.mask[:, :, None], 0)[:, None]
+        ids: Any = inputs.ids
+        # [B, 1 or 2, T]
+        is_word = inputs.mask[:, None].expand(ids.shape[:3])
+        return self.token_encoder(ids, is_word)
+
+    def embed_words(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Compute the vectors of the token layer, which know a word's spelling but not its context.
+
+        Args:
+            input_ids: `[B, T]`, as for `forward`.
+            attention_mask: `[B, T]`, as for `forward`.
+            char_ids: `[B, T, S]`, as for `forward`.
+
+        Returns:
+            `[B, T, P]`, zero at padding, which you can change and pass on as `inputs_embeds`.
+
+        Raises:
+            ValueError: If the ids that the model reads are missing or of another shape.
+        """
+        inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, None)
+        # the words of the forward direction, if each has its own
+        return self.encode_words(inputs)[:, 0]
 
     def check_state(self, state: tuple[LayerState, ...] | None, batch_size: int) -> Sequence[LayerState | None]:
         """Return the state that each layer starts from, and refuse the state of another batch or model."""
@@ -362,6 +398,7 @@ class ElmoForPreTraining(ElmoLanguageModel):
         state: tuple[LayerState, ...] | None = None,
         labels: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoForPreTrainingOutput:
         """Predict the next word from each word and those before it, and the previous one from it and those after it.
@@ -377,6 +414,7 @@ class ElmoForPreTraining(ElmoLanguageModel):
                 `[B, 2, T]`, the word that each state of the forward and of the backward direction predicts, -100 for
                 none.
             use_cache: Whether to return the state; by default as the configuration says.
+            inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -388,8 +426,8 @@ class ElmoForPreTraining(ElmoLanguageModel):
             ValueError: If the ids that the model reads are missing or of another shape, `state` or `labels` are of
                 another shape, or a label is not a word of the vocabulary.
         """
-        ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
-        bilm = self.elmo.run_bilm(ids, mask, state)
+        inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
+        bilm = self.elmo.run_bilm(inputs, state)
         # [2, B, T, P]
         states = self.split_directions(bilm.layers[-1])
         result = ElmoForPreTrainingOutput(**self.select_outputs(bilm, use_cache, kwargs))
@@ -397,7 +435,7 @@ class ElmoForPreTraining(ElmoLanguageModel):
             result.forward_logits, result.backward_logits = self.softmax(states)
             return result
         # [2, B, T]
-        targets = self.read_targets(labels, mask)
+        targets = self.read_targets(labels, inputs.mask)
         predicted = targets != IGNORED
         # [2], at least 1
         counts = predicted.sum(dim=(1, 2)).clamp(min=1)
@@ -443,6 +481,7 @@ class ElmoForMaskedLM(ElmoLanguageModel):
         attention_mask: torch.Tensor | None = None,
         char_ids: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoMaskedLMOutput:
         """Score all words of the vocabulary at the position of each word.
@@ -452,6 +491,7 @@ class ElmoForMaskedLM(ElmoLanguageModel):
             attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
             char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
             labels: `[B, T]`, the word at each position; -100 where the loss does not count it.
+            inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -465,8 +505,8 @@ class ElmoForMaskedLM(ElmoLanguageModel):
             ValueError: If the ids that the model reads are missing or of another shape, `labels` are of another
                 shape, or a label is not a word of the vocabulary.
         """
-        ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
-        bilm = self.elmo.run_bilm(ids, mask)
+        inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
+        mask, bilm = inputs.mask, self.elmo.run_bilm(inputs)
         # [2, B, T, P]
         states = self.split_directions(bilm.layers[-1])
         # [2, B, T]: the position of each word's right and left neighbour, -100 for none
@@ -507,8 +547,12 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     # the classes of the heads by their names in `config.head`, the default first
     heads: Mapping[str, type[nn.Module] | None] = {}
     head: Any
+    # what the classifier computes for a word or row; by default a score for each label
+    num_scores: int | None = None
 
     def __init__(self, config: ElmoConfig) -> None:
+        # `from_pretrained(..., id2label=...)` changes one of the two
+        config.match_labels()
         super().__init__(config)
         self.num_labels = config.num_labels or 0
         self.elmo = ElmoModel(config)
@@ -519,8 +563,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         head = choose_head(config, self.heads)
         self.head = None if head is None else head(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        width = config.hidden_size if self.head is None else self.head.output_size
-        self.classifier = nn.Linear(width, self.num_labels)
+        num_scores = self.num_scores or self.num_labels
+        if self.head is None:
+            self.classifier = nn.Linear(config.hidden_size, num_scores)
+        else:
+            self.classifier = self.head.classifier(self.head.output_size, num_scores)
         self.mark_trainable()
         self.post_init()
 
@@ -645,6 +692,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         labels: torch.Tensor | None = None,
         bilm_layers: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoTokenClassifierOutput:
         """Score the labels of each word.
@@ -661,6 +709,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
             bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
                 then.
             use_cache: Whether to return the state; by default as the configuration says.
+            inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -676,8 +725,8 @@ class ElmoForTokenClassification(ElmoTaskModel):
         """
         outputs: dict[str, Any] = {}
         if bilm_layers is None:
-            ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
-            bilm = self.elmo.run_bilm(ids, mask, state)
+            inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
+            mask, bilm = inputs.mask, self.elmo.run_bilm(inputs, state)
             layers, outputs = bilm.layers, self.select_outputs(bilm, use_cache, kwargs)
         else:
             layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
@@ -704,14 +753,84 @@ class ElmoForTokenClassification(ElmoTaskModel):
         return ElmoTokenClassifierOutput(loss=loss, logits=logits, **outputs)
 
 
-class ElmoForSequenceClassification(ElmoTaskModel):
-    """A label, several labels, or a number for each sentence or pair of sentences, as `config.problem_type` says.
+class ElmoSentenceModel(ElmoTaskModel):
+    """The base of the task models that score sentences or pairs.
 
-    `config.head` is `"mean"` or `"max"`, the mean or the maximum of the vectors; `"bcn"`, the paper's model of SST-5;
-    or for pairs `"esim"`, its model of SNLI. The biLM reads the sentences of a pair separately, as it was trained.
+    `config.head` is `"mean"` or `"max"`, the mean or the maximum of the vectors, of a pair those of both sentences and
+    their comparison; for single sentences `"bcn"`, the paper's model of SST-5; for pairs `"esim"`, its model of SNLI.
+    The biLM reads the sentences of a pair separately, as it was trained.
     """
 
     heads = SENTENCE_HEADS
+    # models of single sentences that were saved before the default head read pairs
+    _keys_to_ignore_on_load_missing = [r"classifier\.pair_weight"]
+
+    def score(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+        bilm_layers: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        kwargs: Mapping[str, Any],
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
+        """Compute the logits `[B, labels]` and the hidden states that the caller asks for; arguments as `forward`."""
+        hidden_states = None
+        if bilm_layers is None:
+            inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
+            sentences, words = self.find_words(input_ids, inputs.mask)
+            bilm = self.read_apart(inputs, sentences)
+            layers, hidden_states = bilm.layers, self.select_outputs(bilm, False, kwargs)["hidden_states"]
+        else:
+            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
+            sentences, words = self.find_words(input_ids, mask)
+        vectors, mix = self.mix_layers(layers)
+        return self.classifier(self.dropout(self.head(vectors, sentences * words, mix))), hidden_states
+
+    def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what `ElmoTaskModel.find_words` does.
+
+        Raises:
+            ValueError: If there are no `input_ids`, or a row has another number of sentences than the head reads.
+        """
+        sentences, words = super().find_words(input_ids, mask)
+        if is_exporting():
+            return sentences, words
+        counts = sentences.amax(dim=1)
+        wrong = counts[~is_one_of(counts, list(self.head.num_sentences))]
+        if len(wrong):
+            wanted = {(1,): "single sentences", (2,): "pairs", (1, 2): "single sentences and pairs"}
+            raise ValueError(
+                f"The head {self.config.head or 'mean'!r} reads {wanted[self.head.num_sentences]}, but a row has "
+                f"{int(wrong[0])} {'sentence' if wrong[0] == 1 else 'sentences'}: choose another `head` of "
+                f"{', '.join(self.heads)}, or pass rows as the tokenizer makes them."
+            )
+        return sentences, words
+
+    def read_apart(self, inputs: BilmInputs, sentences: torch.Tensor) -> BilmOutput:
+        """Run the biLM on each sentence of a pair in a row of its own, with padding in place of the other one.
+
+        Args:
+            inputs: The words of `B` rows.
+            sentences: `[B, T]`, the number of each word's sentence, from 1.
+
+        Returns:
+            The `L + 1` layers, `[B, T, H]` each, without states.
+        """
+        *_, count = self.head.num_sentences
+        # an exported program reads whatever comes
+        if count > self.head.num_sentences[0] and len(sentences) and not is_exporting():
+            count = int(sentences.max())
+        masks = torch.cat([sentences == number + 1 for number in range(count)])
+        bilm = self.elmo.run_bilm(inputs.with_masks(masks))
+        return BilmOutput(tuple(layer.unflatten(0, (count, -1)).sum(dim=0) for layer in bilm.layers), ())
+
+
+class ElmoForSequenceClassification(ElmoSentenceModel):
+    """A label, several labels, or a number for each sentence or pair of sentences, as `config.problem_type` says.
+
+    `ElmoSentenceModel` lists the heads.
+    """
 
     @can_return_tuple
     def forward(
@@ -721,6 +840,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         char_ids: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         bilm_layers: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> SequenceClassifierOutput:
         """Score the labels of each sentence or pair.
@@ -734,6 +854,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
                 for others.
             bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
                 then.
+            inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -742,55 +863,15 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             has several labels, or squared error.
 
         Raises:
-            ValueError: If the ids that the model reads are missing or of another shape, `labels` or `bilm_layers` are
-                of another shape, a label is not one of the model's, the rows are pairs and the head reads sentences
-                or the other way round, or the biLM is trained and its layers are given.
+            ValueError: If the ids that the model reads are missing or of another shape, `labels`, `bilm_layers` or
+                `inputs_embeds` are of another shape, a label is not one of the model's, a row has another number of
+                sentences than the head reads, or the biLM is trained and its layers are given.
         """
-        outputs: dict[str, Any] = {}
-        if bilm_layers is None:
-            ids, mask = read_ids(self.config, input_ids, char_ids, attention_mask)
-            sentences, words = self.find_words(input_ids, mask)
-            bilm = self.read_apart(ids, sentences)
-            layers, outputs = bilm.layers, self.select_outputs(bilm, False, kwargs)
-        else:
-            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
-            sentences, words = self.find_words(input_ids, mask)
-        vectors, mix = self.mix_layers(layers)
-        logits = self.classifier(self.dropout(self.head(vectors, sentences * words, mix)))
+        logits, hidden_states = self.score(input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, kwargs)
         loss = None
         if labels is not None:
             loss = self.label_loss(logits, labels, kwargs.get("num_items_in_batch"))
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.get("hidden_states"))
-
-    def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what `ElmoTaskModel.find_words` does.
-
-        Raises:
-            ValueError: If there are no `input_ids`, or the rows have another number of sentences than the head reads.
-        """
-        sentences, words = super().find_words(input_ids, mask)
-        if is_exporting() or (sentences.amax(dim=1) == self.head.num_sentences).all():
-            return sentences, words
-        wanted = "pairs of sentences" if self.head.num_sentences == 2 else "single sentences"
-        raise ValueError(
-            f"This model reads {wanted}, with its head {self.config.head or 'mean'!r}, but the batch has others: "
-            f"choose a `head` from {', '.join(self.heads)}, of which esim reads pairs."
-        )
-
-    def read_apart(self, ids: torch.Tensor, sentences: torch.Tensor) -> BilmOutput:
-        """Run the biLM on each sentence of a pair in a row of its own, with padding in place of the other one.
-
-        Args:
-            ids: `[B, 1, T, K]`, or `[B, 2, T, K]` with words of their own for each direction.
-            sentences: `[B, T]`, the number of each word's sentence, from 1.
-
-        Returns:
-            The `L + 1` layers, `[B, T, H]` each, without states.
-        """
-        count = self.head.num_sentences
-        masks = torch.cat([sentences == number + 1 for number in range(count)])
-        bilm = self.elmo.run_bilm(torch.cat([ids] * count), masks)
-        return BilmOutput(tuple(layer.unflatten(0, (count, -1)).sum(dim=0) for layer in bilm.layers), ())
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
 
     def label_loss(
         self, logits: torch.Tensor, labels: torch.Tensor, num_items: torch.Tensor | int | None
@@ -806,8 +887,74 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         return self.add_penalty(loss * fraction, fraction)
 
 
+class ElmoForMultipleChoice(ElmoSentenceModel):
+    """The best of several choices, each a sentence, or a pair of a question and an answer.
+
+    `ElmoSentenceModel` lists the heads.
+    """
+
+    num_scores = 1
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> MultipleChoiceModelOutput:
+        """Score the choices of each example.
+
+        Args:
+            input_ids: `[B, choices, T]`, word ids, by which the model finds the boundary tokens.
+            attention_mask: `[B, choices, T]`, 1 at words, 0 at padding.
+            char_ids: `[B, choices, T, S]`, character ids, or `[B, choices, T * S]`, as Transformers' collator for
+                multiple choice gives them; only models with character embeddings read them.
+            labels: `[B]`, the number of the right choice of each example.
+            inputs_embeds: `[B, choices, T, P]`, vectors in place of those of the token layer; see
+                `ElmoModel.embed_words`.
+            **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
+                which the loss is averaged, which Trainer passes.
+
+        Returns:
+            Logits `[B, choices]`; hidden states have `B * choices` rows. With `labels`, the loss is their mean
+            cross-entropy.
+
+        Raises:
+            ValueError: If the ids are missing or of another shape, a label is not the number of a choice, or a row
+                has another number of sentences than the head reads.
+        """
+        if input_ids is None or input_ids.ndim != 3:
+            shape = None if input_ids is None else tuple(input_ids.shape)
+            raise ValueError(f"`input_ids` is {shape}; this model takes (examples, choices, words).")
+        choices, length = input_ids.shape[1:]
+
+        def flatten(part: torch.Tensor | None, *width: int) -> torch.Tensor | None:
+            return None if part is None else part.reshape(-1, length, *width)
+
+        logits, hidden_states = self.score(
+            flatten(input_ids),
+            flatten(attention_mask),
+            flatten(char_ids, self.config.max_characters_per_token),
+            None,
+            flatten(inputs_embeds, self.config.hidden_size // 2),
+            kwargs,
+        )
+        # [B, choices]
+        logits = logits.unflatten(0, (-1, choices)).squeeze(2)
+        loss = None
+        if labels is not None:
+            check_labels(labels, logits.shape[:1], choices)
+            fraction = label_fraction(labels, kwargs.get("num_items_in_batch"))
+            loss = self.add_penalty(nn.functional.cross_entropy(logits, labels) * fraction, fraction)
+        return MultipleChoiceModelOutput(loss=loss, logits=logits, hidden_states=hidden_states)
+
+
 __all__ = [
     "ElmoForMaskedLM",
+    "ElmoForMultipleChoice",
     "ElmoForPreTraining",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",

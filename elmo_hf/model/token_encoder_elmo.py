@@ -82,6 +82,7 @@ class ElmoTokenEncoder(nn.Module):
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
+        self.config = config
         self.cache: WordCache | None = None
         self.word_embeddings = None
         # CODEPATH: bilm-tf models trained without a character encoder
@@ -110,12 +111,17 @@ class ElmoTokenEncoder(nn.Module):
         """Encode the words of a batch, each distinct one once.
 
         Args:
-            ids: `[M, K]`, the ids of all places; a word's own id comes before its characters.
-            is_word: `[M]`, false at padding.
+            ids: `[..., K]`, the ids of all places; a word's own id comes before its characters.
+            is_word: `[...]`, false at padding.
 
         Returns:
-            `[M, P]`, zero at padding.
+            `[..., P]`, zero at padding.
         """
+        encoded = self.encode_places(ids.flatten(end_dim=-2), is_word.flatten())
+        return encoded.unflatten(0, is_word.shape)
+
+    def encode_places(self, ids: torch.Tensor, is_word: torch.Tensor) -> torch.Tensor:
+        """Do what `forward` does with `M` places in one row: `[M, K]` and `[M]` to `[M, P]`."""
         if is_exporting():
             # how many words there are, and which are alike, is not known yet
             return self.encode(ids).masked_fill(~is_word[:, None], 0)
@@ -137,7 +143,7 @@ class ElmoTokenEncoder(nn.Module):
         """Encode words, `[D, K]`, as `[D, P]`."""
         features = []
         if self.word_embeddings is not None:
-            features.append(look_up(self.word_embeddings, distinct[:, 0], "input_ids"))
+            features.append(look_up(self.word_embeddings, distinct[:, 0], self.config.vocab_size, "input_ids"))
             distinct = distinct[:, 1:]
         if self.char_embeddings is not None:
             features.append(self.spell(self.char_embeddings, distinct))
@@ -148,14 +154,14 @@ class ElmoTokenEncoder(nn.Module):
             encoded = self.projection(encoded)
         return encoded
 
-    def spell(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
+    def spell(self, table: nn.Module, char_ids: torch.Tensor) -> torch.Tensor:
         """Encode the characters of `D` words, `[D, S]`, as features `[D, F]`."""
         features = self.convolve(table, char_ids) if is_exporting() else self.convolve_short(table, char_ids)
         for highway in self.highways:
             features = highway(features)
         return features
 
-    def convolve_short(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
+    def convolve_short(self, table: nn.Module, char_ids: torch.Tensor) -> torch.Tensor:
         """Do what `convolve` does, short words over few positions."""
         length = char_ids.shape[1]
         # A row ends in a run of one character. Windows inside the run are all alike: the first of them is enough.
@@ -172,21 +178,28 @@ class ElmoTokenEncoder(nn.Module):
         # [D, F], in the order of `char_ids` again
         return torch.cat(pieces)[order.argsort()]
 
-    def convolve(self, table: nn.Embedding, char_ids: torch.Tensor) -> torch.Tensor:
+    def convolve(self, table: nn.Module, char_ids: torch.Tensor) -> torch.Tensor:
         """Convolve the characters of words, `[D, S]`, and keep each filter's maximum, `[D, F]`."""
         # [D, char_embedding_dim, S]
-        embedded = look_up(table, char_ids, "char_ids").transpose(1, 2)
+        embedded = look_up(table, char_ids, self.config.char_vocab_size, "char_ids").transpose(1, 2)
         # the maximum first: the non-linearities are monotonic, and it leaves them less to do
         maxima = [convolution(embedded).amax(dim=2) for convolution in self.convolutions]
         return self.activation(torch.cat(maxima, dim=1))
 
 
-def look_up(table: nn.Embedding, ids: torch.Tensor, name: str) -> torch.Tensor:
-    """Embed ids, and say which argument is wrong where the table has no such row."""
-    if not is_exporting() and ids.numel() and (ids.min() < 0 or ids.max() >= table.num_embeddings):
+def look_up(table: nn.Module, ids: torch.Tensor, rows: int, name: str) -> torch.Tensor:
+    """Embed ids, and say which argument is wrong where the table has no such row.
+
+    Args:
+        table: An embedding, or the adapter that a library puts in its place.
+        ids: Ids of any shape.
+        rows: The number of rows of the table.
+        name: The argument that the ids come from.
+    """
+    if not is_exporting() and ids.numel() and (ids.min() < 0 or ids.max() >= rows):
         raise ValueError(
-            f"`{name}` goes from {int(ids.min())} to {int(ids.max())} but this model has ids 0 to "
-            f"{table.num_embeddings - 1}: use the tokenizer saved with it."
+            f"`{name}` goes from {int(ids.min())} to {int(ids.max())} but this model has ids 0 to {rows - 1}: use the "
+            "tokenizer saved with it."
         )
     return table(ids)
 

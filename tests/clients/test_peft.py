@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from clients.annotated import ANNOTATED, NAMES
 from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoTokenizer
@@ -112,3 +112,52 @@ def test_recurrent_matrices_are_adapted_and_merged(batch: dict[str, torch.Tensor
         f"elmo.{name}" for name in names
     }
     torch.testing.assert_close(logits(merged, batch), adapted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"target_modules": ["char_embeddings"]}, id="LoRA of the table"),
+        # the bytes "a" and "e"
+        pytest.param(
+            {"target_modules": ["projection"], "trainable_token_indices": {"char_embeddings": [98, 102]}},
+            id="two rows",
+        ),
+    ],
+)
+def test_the_table_of_characters_is_adapted_saved_and_merged(
+    options: dict[str, Any], batch: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    config = peft.LoraConfig(task_type="TOKEN_CLS", r=4, modules_to_save=["classifier"], **options)
+    model = peft.get_peft_model(new_tagger(), config).train()
+    optimizer = torch.optim.SGD([part for part in model.parameters() if part.requires_grad], lr=0.5)
+    for _ in range(2):
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    trained = logits(model.eval(), batch)
+    model.save_pretrained(tmp_path)
+
+    again = peft.PeftModel.from_pretrained(new_tagger(), tmp_path).eval()
+
+    torch.testing.assert_close(logits(again, batch), trained, rtol=0, atol=1e-6)
+    before, merged = new_tagger().eval(), again.merge_and_unload()
+    torch.testing.assert_close(logits(merged, batch), trained, rtol=0, atol=1e-5)
+    moved = merged.elmo.token_encoder.char_embeddings.weight != before.elmo.token_encoder.char_embeddings.weight
+    rows = options.get("trainable_token_indices", {}).get("char_embeddings")
+    assert moved.any()
+    if rows is not None:
+        assert set(moved.any(dim=1).nonzero().flatten().tolist()) == set(rows)
+
+
+def test_a_classifier_of_pairs_is_trained_in_full(tokenizer: ElmoTokenizer) -> None:
+    torch.manual_seed(0)
+    classifier = AutoModelForSequenceClassification.from_pretrained(ELMO_TINY_EN, num_labels=2)
+    config = peft.LoraConfig(task_type="SEQ_CLS", r=4, target_modules=TARGETS)
+    model = peft.get_peft_model(classifier, config).train()
+    pairs = tokenizer(["It rains ."], ["We sing ."], return_tensors="pt")
+
+    model(**pairs, labels=torch.tensor([1])).loss.backward()
+
+    gradients = {name: part.grad for name, part in model.named_parameters() if part.requires_grad}
+    assert next(part for name, part in gradients.items() if name.endswith("pair_weight")).any()

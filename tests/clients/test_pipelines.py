@@ -193,3 +193,19 @@ def test_vectors_are_those_of_the_model(batch_size: int, tokenizer: ElmoTokenize
         torch.testing.assert_close(vectors[: len(expected)], expected, rtol=0, atol=1e-5)
         # what is behind the words of a shorter sentence is padding
         assert not vectors[len(expected) :].any()
+
+
+def test_labels_that_nobody_trained_on_by_entailment(tokenizer: ElmoTokenizer) -> None:
+    torch.manual_seed(0)
+    names = {0: "contradiction", 1: "entailment"}
+    classifier = AutoModelForSequenceClassification.from_pretrained(ELMO_TINY_EN, id2label=names).eval()
+    torch.nn.init.normal_(classifier.classifier.pair_weight)
+    guess = pipeline("zero-shot-classification", model=classifier, tokenizer=tokenizer)
+
+    result = guess("It rains .", candidate_labels=["weather", "sport"], hypothesis_template="This is about {} .")
+
+    scores = []
+    for label in result["labels"]:
+        pair = tokenizer("It rains .", f"This is about {label} .", return_tensors="pt")
+        scores.append(classifier(**pair).logits[0, 1])
+    torch.testing.assert_close(torch.tensor(result["scores"]), torch.stack(scores).softmax(dim=0).detach())

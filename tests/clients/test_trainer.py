@@ -51,6 +51,15 @@ def test_boundaries_and_padding_do_not_count(head: str, batch_size: int, tmp_pat
         assert predictions.metrics["test_loss"] == pytest.approx(total / count, abs=1e-5)
 
 
+def test_evaluates_where_only_some_layers_are_kept(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, "linear")
+    expected = trainer.evaluate()["eval_loss"]
+
+    trainer.model.config.output_hidden_states = [0, -1]
+
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(expected)
+
+
 @each_head
 def test_accumulated_gradients_equal_the_large_batch(head: str, tmp_path: Path) -> None:
     large = make_trainer(tmp_path, head, per_device_train_batch_size=8, max_steps=3, optim="sgd")

@@ -52,6 +52,7 @@ def test_public_names_of_the_package() -> None:
         "ElmoConfig",
         "ElmoError",
         "ElmoForMaskedLM",
+        "ElmoForMultipleChoice",
         "ElmoForPreTraining",
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",

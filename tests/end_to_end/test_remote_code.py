@@ -95,6 +95,7 @@ def test_a_saved_folder_lists_every_class_and_holds_every_file(checkpoint: tuple
         "AutoConfig": "configuration_elmo.ElmoConfig",
         "AutoModel": "modeling_elmo.ElmoModel",
         "AutoModelForMaskedLM": "modeling_elmo.ElmoForMaskedLM",
+        "AutoModelForMultipleChoice": "modeling_elmo.ElmoForMultipleChoice",
         "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
         "AutoModelForSequenceClassification": "modeling_elmo.ElmoForSequenceClassification",
         "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",

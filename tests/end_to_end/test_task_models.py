@@ -1,4 +1,4 @@
-"""`ElmoForTokenClassification` and `ElmoForSequenceClassification`: how ELMo goes in, losses, labels and shapes."""
+"""The task models: how ELMo goes in, losses, labels and shapes."""
 
 import gc
 import itertools
@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForMultipleChoice
 
-from elmo_hf import ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel
+from elmo_hf import (
+    ElmoForMultipleChoice,
+    ElmoForPreTraining,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+)
 from support.tiny_models import sentence, tiny_model
 
 
@@ -338,12 +346,139 @@ def test_the_sentences_of_a_pair_are_read_apart() -> None:
         torch.testing.assert_close(layers[:, :, at], expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("head", "lengths"), [("mean", (2, 3)), ("bcn", (2, 3)), ("esim", (4,))])
-def test_a_head_of_sentences_refuses_pairs_and_the_other_way_round(head: str, lengths: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("head", "lengths", "message"),
+    [
+        ("mean", (2, 3, 1), "reads single sentences and pairs, but a row has 3 sentences"),
+        ("bcn", (2, 3), "reads single sentences, but a row has 2 sentences"),
+        ("esim", (4,), "reads pairs, but a row has 1 sentence:"),
+    ],
+)
+def test_a_head_refuses_rows_with_other_numbers_of_sentences(
+    head: str, lengths: tuple[int, ...], message: str
+) -> None:
     model = make(ElmoForSequenceClassification, head=head)
 
-    with pytest.raises(ValueError, match=f"with its head '{head}', but the batch has others"):
+    with pytest.raises(ValueError, match=f"The head '{head}' {message}"):
         model(**row(*lengths, model=model))
+
+
+@pytest.mark.parametrize("head", ["mean", "max"])
+def test_the_default_heads_read_single_sentences_and_pairs_in_one_batch(head: str) -> None:
+    model = make(ElmoForSequenceClassification, head=head)
+    rows = [row(*lengths, model=model, seed=10 * len(lengths)) for lengths in ((3, 2), (4,), (1, 6), (0, 2), (2, 0))]
+    expected = torch.cat([model(**each).logits for each in rows])
+
+    for left in (False, True):
+        torch.testing.assert_close(model(**stack(rows, left=left)).logits, expected, rtol=0, atol=1e-6)
+
+
+def test_a_pair_is_classified_by_both_sentences_and_their_comparison() -> None:
+    model = make(ElmoForSequenceClassification)
+    first, second = row(3, model=model), row(4, model=model, seed=5)
+    pair = {name: torch.cat([first[name], second[name]], dim=1) for name in first}
+
+    logits = model(**pair).logits
+
+    u, v = (model.elmo(**part).last_hidden_state[:, 1:-1].mean(dim=1) for part in (first, second))
+    classifier = model.classifier
+    expected = u @ classifier.weight.T + classifier.bias
+    expected += torch.cat([v, (u - v).abs(), u * v], dim=1) @ classifier.pair_weight.T
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-6)
+
+
+def test_training_on_single_sentences_leaves_the_weights_of_pairs_alone() -> None:
+    model = make(ElmoForSequenceClassification).train()
+
+    model(**row(4, model=model), labels=torch.tensor([1])).loss.backward()
+
+    assert model.classifier.weight.grad.any()
+    assert not model.classifier.pair_weight.grad.any()
+
+
+def choices_of(model: torch.nn.Module) -> tuple[Batch, Batch]:
+    """Two examples of three choices each, as rows and as the model of multiple choice takes them."""
+    rows = stack([row(2 + number % 2, 1 + number % 4, model=model, seed=10 * number) for number in range(6)])
+    return rows, {name: part.unflatten(0, (2, 3)) for name, part in rows.items()}
+
+
+@pytest.mark.parametrize("head", ["mean", "max", "esim"])
+def test_a_choice_is_scored_as_a_pair_is(head: str) -> None:
+    model = make(ElmoForMultipleChoice, head=head)
+    rows, choices = choices_of(model)
+    scorer = make(ElmoForSequenceClassification, head=head, num_labels=1)
+    scorer.load_state_dict(model.state_dict())
+
+    output = model(**choices, labels=torch.tensor([2, 0]))
+
+    expected = scorer(**rows).logits.reshape(2, 3)
+    torch.testing.assert_close(output.logits, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(output.loss, torch.nn.functional.cross_entropy(expected, torch.tensor([2, 0])))
+
+
+def test_choices_as_the_collator_of_transformers_gives_them() -> None:
+    model = make(ElmoForMultipleChoice)
+    _, choices = choices_of(model)
+
+    flat = {name: part.flatten(2) for name, part in choices.items()}
+
+    torch.testing.assert_close(model(**flat).logits, model(**choices).logits)
+
+
+def test_the_loss_of_choices_is_averaged_over_the_step() -> None:
+    model = make(ElmoForMultipleChoice)
+    _, choices = choices_of(model)
+    labels = torch.tensor([2, 0])
+    whole = model(**choices, labels=labels).loss
+
+    parts = [
+        model(
+            **{name: part[at : at + 1] for name, part in choices.items()},
+            labels=labels[at : at + 1],
+            num_items_in_batch=torch.tensor(2),
+        ).loss
+        for at in range(2)
+    ]
+
+    torch.testing.assert_close(sum(parts), whole)
+
+
+def test_wrong_choices_are_named() -> None:
+    model = make(ElmoForMultipleChoice)
+    rows, choices = choices_of(model)
+
+    with pytest.raises(ValueError, match=r"`input_ids` is \(6, \d+\); this model takes \(examples, choices, words\)"):
+        model(**rows)
+    with pytest.raises(ValueError, match="`labels` has 3 but this model has the labels 0 to 2"):
+        model(**choices, labels=torch.tensor([3, 0]))
+
+
+def test_a_model_of_choices_is_saved_and_loaded(tmp_path: Path) -> None:
+    model = make(ElmoForMultipleChoice)
+    _, choices = choices_of(model)
+    model.save_pretrained(tmp_path)
+
+    again = AutoModelForMultipleChoice.from_pretrained(tmp_path).eval()
+
+    torch.testing.assert_close(again(**choices).logits, model(**choices).logits, rtol=0, atol=0)
+
+
+def test_a_classifier_saved_before_pairs_were_read_loads_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = make(ElmoForSequenceClassification)
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["classifier.pair_weight"]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    words = row(4, model=model)
+
+    again, report = ElmoForSequenceClassification.from_pretrained(tmp_path, output_loading_info=True)
+
+    assert not report["missing_keys"]
+    assert not caplog.records
+    assert not again.classifier.pair_weight.any()
+    torch.testing.assert_close(again.eval()(**words).logits, model(**words).logits, rtol=0, atol=0)
 
 
 @each_task

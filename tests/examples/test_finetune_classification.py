@@ -87,13 +87,15 @@ def test_labels_tell_the_problem(
     assert {f"dev_{metric}" for metric in metrics} <= results().keys()
 
 
-def test_pairs_are_read_by_esim(run: Run) -> None:
+def test_pairs_are_read_by_esim_or_by_the_comparison_of_their_means(run: Run) -> None:
     train = written(["a", "b", "a", "b"], text_pair=TEXTS[::-1])
     run(train, f"--test={train}")
+    run(train, "--head=mean", "--output=means")
 
     assert AutoModelForSequenceClassification.from_pretrained("out").config.head == "esim"
-    with pytest.raises(ElmoError, match=r"^The data has pairs, which the head mean does not read: choose another"):
-        run(train, "--head=mean")
+    assert AutoModelForSequenceClassification.from_pretrained("means").classifier.pair_weight.any()
+    with pytest.raises(ElmoError, match=r"^The data has pairs, which the head bcn does not read: choose another"):
+        run(train, "--head=bcn")
     with pytest.raises(ElmoError, match=r"^The data has single texts, which the head esim does not read: choose"):
         run(written(["a", "b", "a", "b"]), "--head=esim")
     pairs = written(["a", "b", "a", "b"], "pairs.jsonl", text_pair=TEXTS)

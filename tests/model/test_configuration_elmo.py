@@ -55,3 +55,14 @@ def test_a_word_model_has_no_character_features() -> None:
     config = ElmoConfig(char_embedding_dim=0, word_embedding_dim=12)
 
     assert config.char_feature_dim == 0
+
+
+def test_labels_named_in_one_direction_are_known_in_both(tmp_path: Path) -> None:
+    config = ElmoConfig(id2label={0: "no", 1: "yes"})
+    assert config.label2id == {"no": 0, "yes": 1}
+    # as scripts change it
+    config.id2label, config.label2id = {0: "bad", 1: "good"}, None
+
+    config.save_pretrained(tmp_path)
+
+    assert ElmoConfig.from_pretrained(tmp_path).label2id == {"bad": 0, "good": 1}

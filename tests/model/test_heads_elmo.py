@@ -10,6 +10,7 @@ from elmo_hf.model.heads_elmo import (
     TAGGING_HEADS,
     ElmoBcnHead,
     ElmoEsimHead,
+    ElmoPairClassifier,
     ElmoPoolingHead,
     ElmoTaskEncoder,
     ElmoTaskLstm,
@@ -136,11 +137,33 @@ def test_attention_passes_over_what_is_no_word() -> None:
     assert not attend(scores, torch.zeros_like(vectors), torch.zeros_like(WORDS)).any()
 
 
-def test_pooling_heads() -> None:
-    vectors, sentence = batch(), WORDS.long()
+@pytest.mark.parametrize("name", ["mean", "max"])
+def test_a_pooling_head_compares_the_sentences_of_a_pair(name: str) -> None:
+    vectors, numbers = batch(), torch.tensor([[1, 1, 0, 2, 2, 2], [0, 1, 1, 0, 0, 2], [1, 1, 1, 1, 0, 0]])
+    pool = {"mean": np.mean, "max": np.max}[name]
 
-    for name, pool in (("mean", mean_over_words), ("max", max_over_words)):
-        torch.testing.assert_close(ElmoPoolingHead(config_of(name))(vectors, sentence, None), pool(vectors, WORDS))
+    result = ElmoPoolingHead(config_of(name))(vectors, numbers, None)
+
+    for row in range(2):
+        first, second = (pool(vectors[row][numbers[row] == number].numpy(), axis=0) for number in (1, 2))
+        expected = np.concatenate([first, second, abs(first - second), first * second])
+        np.testing.assert_allclose(result[row].numpy(), expected, atol=1e-14)
+    # a single sentence
+    np.testing.assert_allclose(result[2, :16].numpy(), pool(vectors[2][:4].numpy(), axis=0), atol=1e-14)
+    assert not result[2, 16:].any()
+
+
+def test_the_classifier_of_pairs_is_linear_in_all_features() -> None:
+    classifier, features = random_weights(ElmoPairClassifier(16, 3)), torch.randn(2, 64, dtype=torch.float64)
+
+    weight = np.concatenate([classifier.weight.detach().numpy(), classifier.pair_weight.detach().numpy()], axis=1)
+
+    expected = features.numpy() @ weight.T + classifier.bias.detach().numpy()
+    np.testing.assert_allclose(classifier(features).detach().numpy(), expected, atol=1e-14)
+
+
+def test_a_new_classifier_of_pairs_has_no_weights_for_what_only_pairs_have() -> None:
+    assert not ElmoPairClassifier(16, 3).pair_weight.any()
 
 
 def bcn(head: ElmoBcnHead, words: Array, mix: Array | None) -> Array:

@@ -435,8 +435,8 @@ def test_every_class_reads_the_ids_once_and_mixes_only_what_it_uses(
     model = tiny_model(cls, vocab_size=30)
     batch = sentence(5, model.config)
     reads, mixed = [], []
-    read_ids = modeling_elmo.read_ids
-    monkeypatch.setattr(modeling_elmo, "read_ids", lambda *inputs: reads.append(1) or read_ids(*inputs))
+    read_inputs = modeling_elmo.read_inputs
+    monkeypatch.setattr(modeling_elmo, "read_inputs", lambda *inputs: reads.append(1) or read_inputs(*inputs))
     mix = model.scalar_mix if cls is ElmoModel else model.elmo.scalar_mix
     mix.register_forward_hook(lambda *_: mixed.append(1))
 

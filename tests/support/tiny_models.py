@@ -26,7 +26,7 @@ def tiny_model(cls: type = ElmoModel, **fields: object) -> ElmoModel:
     for name, parameter in model.named_parameters():
         if name.endswith("scalar_mix.weights"):
             parameter.data = torch.linspace(-1, 1, parameter.numel())
-        elif name.endswith("bias"):
+        elif name.endswith(("bias", "pair_weight")):
             parameter.data.normal_(std=0.3)
     return model
 

@@ -11,6 +11,7 @@ from transformers_tests.test_modeling_common import ModelTesterMixin
 from elmo_hf import (
     ElmoConfig,
     ElmoForMaskedLM,
+    ElmoForMultipleChoice,
     ElmoForPreTraining,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
@@ -22,6 +23,7 @@ from elmo_hf import (
 modeling_auto.MODEL_MAPPING_NAMES["elmo"] = "ElmoModel"
 modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES["elmo"] = "ElmoForPreTraining"
 modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES["elmo"] = "ElmoForMaskedLM"
+modeling_auto.MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES["elmo"] = "ElmoForMultipleChoice"
 modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES["elmo"] = "ElmoForSequenceClassification"
 modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES["elmo"] = "ElmoForTokenClassification"
 
@@ -36,6 +38,7 @@ class ElmoModelTester:
     hidden_size = 16
     num_hidden_layers = 2
     num_labels = 3
+    num_choices = 4
     vocab_size = 41
     max_characters_per_token = 10
 
@@ -91,7 +94,24 @@ def with_labels(inputs: dict[str, torch.Tensor], model_class: type) -> dict[str,
     return {**inputs, "labels": inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)}
 
 
-class ElmoModelTest(ModelTesterMixin, unittest.TestCase):
+class ElmoTesterMixin(ModelTesterMixin):
+    """Makes the batch of each class from that of the tester."""
+
+    def _prepare_for_class(self, inputs_dict: dict, model_class: type, return_labels: bool = False) -> dict:
+        if model_class is ElmoForMultipleChoice and "char_ids" in inputs_dict:
+            # the mixin repeats `[B, n]` for each choice
+            inputs_dict = {**inputs_dict, "char_ids": inputs_dict["char_ids"].flatten(1)}
+        inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
+        return with_labels(inputs, model_class) if return_labels else inputs
+
+    @unittest.skip("`get_input_embeddings` is a table of characters or words, `inputs_embeds` the whole token layer")
+    def test_inputs_embeds(self) -> None: ...
+
+    @unittest.skip("as test_inputs_embeds")
+    def test_inputs_embeds_matches_input_ids(self) -> None: ...
+
+
+class ElmoModelTest(ElmoTesterMixin, unittest.TestCase):
     """A model that reads characters, as every released English one does."""
 
     all_model_classes = (
@@ -100,6 +120,7 @@ class ElmoModelTest(ModelTesterMixin, unittest.TestCase):
         ElmoForMaskedLM,
         ElmoForTokenClassification,
         ElmoForSequenceClassification,
+        ElmoForMultipleChoice,
     )
     has_attentions = False
     # `get_input_embeddings` is the table of characters, whose size is that of a byte and some markers
@@ -120,12 +141,8 @@ class ElmoModelTest(ModelTesterMixin, unittest.TestCase):
     @unittest.skip("the size of the vocabulary changes no weight of a model that reads characters")
     def test_load_with_mismatched_shapes(self) -> None: ...
 
-    def _prepare_for_class(self, inputs_dict: dict, model_class: type, return_labels: bool = False) -> dict:
-        inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
-        return with_labels(inputs, model_class) if return_labels else inputs
 
-
-class ElmoWordModelTest(ModelTesterMixin, unittest.TestCase):
+class ElmoWordModelTest(ElmoTesterMixin, unittest.TestCase):
     """A model that reads word ids only, whose vocabulary can be resized."""
 
     all_model_classes = (
@@ -134,15 +151,12 @@ class ElmoWordModelTest(ModelTesterMixin, unittest.TestCase):
         ElmoForMaskedLM,
         ElmoForTokenClassification,
         ElmoForSequenceClassification,
+        ElmoForMultipleChoice,
     )
     has_attentions = False
 
     def setUp(self) -> None:
         self.model_tester = ElmoModelTester(self, char_embedding_dim=0, word_embedding_dim=8)
-
-    def _prepare_for_class(self, inputs_dict: dict, model_class: type, return_labels: bool = False) -> dict:
-        inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
-        return with_labels(inputs, model_class) if return_labels else inputs
 
 
 class ElmoTaggingHeadTest(ElmoModelTest):

@@ -1,0 +1,64 @@
+"""captum, as it is: how much each word adds to a score, by vectors of the token layer or by that layer itself."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoTokenizer
+
+
+attr = pytest.importorskip("captum.attr")
+
+TEXTS = ["A fine film .", "It rains all day ."]
+
+
+@pytest.fixture(scope="module")
+def classifier() -> ElmoForSequenceClassification:
+    torch.manual_seed(0)
+    return ElmoForSequenceClassification.from_pretrained(ELMO_TINY_EN, num_labels=2).eval()
+
+
+@pytest.fixture(scope="module")
+def batch(tokenizer: ElmoTokenizer) -> dict[str, torch.Tensor]:
+    return dict(tokenizer(TEXTS, padding=True, return_tensors="pt"))
+
+
+def score(classifier: Any, char_ids: torch.Tensor, input_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return classifier(char_ids=char_ids, input_ids=input_ids, attention_mask=mask).logits[:, 1]
+
+
+def test_attributions_of_vectors_add_up(classifier: Any, batch: dict[str, torch.Tensor]) -> None:
+    def score_vectors(embeds: torch.Tensor, input_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return classifier(inputs_embeds=embeds, input_ids=input_ids, attention_mask=mask).logits[:, 1]
+
+    embeds, others = classifier.elmo.embed_words(**batch), (batch["input_ids"], batch["attention_mask"])
+    attributions, delta = attr.IntegratedGradients(score_vectors).attribute(
+        embeds, additional_forward_args=others, n_steps=50, return_convergence_delta=True
+    )
+
+    difference = score_vectors(embeds, *others) - score_vectors(torch.zeros_like(embeds), *others)
+    torch.testing.assert_close(attributions.sum(dim=(1, 2)), difference, rtol=0, atol=2e-3)
+    assert delta.abs().max() < 2e-3
+    assert difference.abs().min() > 0.01
+    assert not attributions[batch["attention_mask"] == 0].any()
+
+
+def test_attributions_of_the_layer_are_those_of_its_vectors(
+    classifier: Any, batch: dict[str, torch.Tensor], tokenizer: ElmoTokenizer
+) -> None:
+    others = (batch["input_ids"], batch["attention_mask"])
+    # words without letters, and padding where it is
+    empty = torch.as_tensor(tokenizer.words_to_char_ids([""])[0])
+    baselines = torch.where(batch["attention_mask"][..., None] != 0, empty, 0)
+    forward = lambda char_ids, *rest: score(classifier, char_ids, *rest)  # noqa: E731
+
+    attributions, delta = attr.LayerIntegratedGradients(forward, classifier.elmo.token_encoder).attribute(
+        batch["char_ids"], baselines, additional_forward_args=others, n_steps=50, return_convergence_delta=True
+    )
+
+    difference = forward(batch["char_ids"], *others) - forward(baselines, *others)
+    # [B, 1, T, P]
+    torch.testing.assert_close(attributions.sum(dim=(1, 2, 3)), difference, rtol=0, atol=2e-3)
+    assert delta.abs().max() < 2e-3
+    assert difference.abs().min() > 0.01
