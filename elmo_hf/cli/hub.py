@@ -1,4 +1,4 @@
-"""The command `push`, which publishes a model on the Hub."""
+"""The commands `push`, which publishes a model on the Hub, and `copy`, which copies one with its code."""
 
 import argparse
 import contextlib
@@ -6,7 +6,36 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from elmo_hf.bundled import model_folder
+
 from .shared import Commands, printable, shows_progress, silence_libraries
+
+
+def add_copy(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    """Add the parser of `elmo-hf copy`."""
+    parser = commands.add_parser(
+        "copy",
+        parents=[shared],
+        help="copy a model with the code that it needs elsewhere",
+        description="Copy a model folder with the code of this version, so that any script loads the copy with "
+        "trust_remote_code=True, also where elmo_hf is not installed. The weights are the same to the byte.",
+        epilog="example: elmo-hf copy elmo-tiny-en my-elmo",
+    )
+    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-tiny-en")
+    parser.add_argument("output", type=Path, metavar="OUTPUT", help="folder to create; it must not exist")
+    parser.set_defaults(run=_copy)
+
+
+def _copy(options: argparse.Namespace) -> int:
+    from elmo_hf.hub.copying import copy_model
+
+    silence_libraries()
+    copy_model(options.model, options.output)
+    folder = str(options.output)
+    print(printable(f"Copied to {folder}. Any script loads it:"))
+    print(f"    model = AutoModel.from_pretrained({folder!r}, trust_remote_code=True)")
+    print(f"    tokenizer = AutoTokenizer.from_pretrained({folder!r}, trust_remote_code=True)")
+    return 0
 
 
 def add_push(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -111,4 +140,4 @@ def _quiet_hub() -> Iterator[None]:
             enable_progress_bars()
 
 
-__all__ = ["add_push"]
+__all__ = ["add_copy", "add_push"]

@@ -12,7 +12,7 @@ from elmo_hf import __version__
 from elmo_hf.errors import ElmoError, one_line
 
 from .embed import add_embed
-from .hub import add_push
+from .hub import add_copy, add_push
 from .models import add_convert, add_export, add_inspect, add_verify
 from .plot import add_plot
 from .shared import printable
@@ -114,6 +114,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_export(commands, shared)
     add_inspect(commands, shared)
     add_verify(commands, shared)
+    add_copy(commands, shared)
     add_push(commands, shared)
     add_embed(commands, shared)
     add_build_vocab(commands, shared)

@@ -49,6 +49,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "export",
         "inspect",
         "verify",
+        "copy",
         "push",
         "embed",
         "build-vocab",
