@@ -1,9 +1,9 @@
 """The pages: every `python` block runs, and every `elmo-hf` command of a `console` block prints what the page shows.
 
-The reader's folder holds the original files `weights.hdf5` and `options.json`, the converted `my-elmo`, and
-`sentences.txt`; the original of `examples/convert_original.py` is in the cache at home. Python blocks run on random
-weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo itself, so that a page
-shows the output of a real model.
+The reader's folder holds the original files `weights.hdf5` and `options.json`, the converted `my-elmo`,
+`sentences.txt` and `proteins.fasta`; the original of `examples/convert_original.py` is in the cache at home. Python
+blocks run on random weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo
+itself, so that a page shows the output of a real model.
 """
 
 import re
@@ -26,7 +26,10 @@ from support.original_formats import write_bilm_hdf5
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SENTENCES = "The bank raised rates .\nThe river left its bank .\n"
+READERS_FILES = {
+    "sentences.txt": "The bank raised rates .\nThe river left its bank .\n",
+    "proteins.fasta": ">sp|P68871|HBB_HUMAN Hemoglobin subunit beta\nMVHLTPEEKSAVTALWGKV\n>1abc/A\nSEQWENCE\n",
+}
 
 # what the page on clients imports and the package does without
 CLIENTS = ("captum", "datasets", "peft", "spacy")
@@ -47,7 +50,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     filters = [(1, 4), (2, 8), (3, 16), (4, 32), (5, 64)]
     write_bilm_hdf5(folder, dim=64, projection_dim=16, filters=filters)
     convert([folder / "weights.hdf5", folder / "options.json"], folder / "my-elmo")
-    (folder / "sentences.txt").write_text(SENTENCES, encoding="utf-8")
+    for name, content in READERS_FILES.items():
+        (folder / name).write_text(content, encoding="utf-8")
     return folder
 
 
@@ -58,7 +62,8 @@ def real_model(allennlp_fixture: Path, tmp_path_factory: pytest.TempPathFactory)
     cached = folder / ".cache" / "elmo_hf" / allennlp_fixture.name
     shutil.copytree(allennlp_fixture, cached)
     convert([cached / "lm_weights.hdf5", cached / "options.json"], folder / "my-elmo")
-    (folder / "sentences.txt").write_text(SENTENCES, encoding="utf-8")
+    for name, content in READERS_FILES.items():
+        (folder / name).write_text(content, encoding="utf-8")
     return folder
 
 
