@@ -37,7 +37,8 @@ def convert(
 
     Args:
         sources: Weights, options and, if there is one, a vocabulary, in any order; or a folder or archive that holds
-            them; or `https://` and `http://` links to these.
+            them; or `https://` and `http://` links to these; or the name of a known release, such as `original` or
+            `efml:zh`, which is downloaded. A path wins over a name.
         output: The folder to create; it must not exist.
         mix: The number of the layer mix to take from an AllenNLP model with several, from 0; the first by default.
         language: The language to take from AllenNLP's multilingual ELMo, such as `es`.

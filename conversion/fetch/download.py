@@ -54,6 +54,18 @@ HANDLERS = (
 )
 
 
+class UnavailableError(ConversionError):
+    """Raised for an address that does not give its file, so that another address is worth a try.
+
+    Attributes:
+        problem: The message without its remedy.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}. {remedy}")
+        self.problem = problem
+
+
 class _BrokenDownloadError(Exception):
     """Raised if a connection breaks off, so that the download is tried again."""
 
@@ -132,14 +144,14 @@ def download(url: str, *, cache_dir: Path | None = None, progress: bool = False)
         The path of the file in the cache.
 
     Raises:
+        UnavailableError: If the link does not give the file.
         ConversionError: If the download fails; the message is one line that names the link and the reason.
     """
     _check_link(url)
-    folder = (cache_dir or cache_folder()) / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
-    final = folder / (_file_name(url) or "file")
+    final = cached_path(url, cache_dir=cache_dir)
     partial = _Partial(final.with_name(f"{final.name}.part"))
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "lock"):
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(final.parent / "lock"):
         if not final.exists():
             partial.load()
             _fetch(url, partial, progress=progress)
@@ -147,6 +159,12 @@ def download(url: str, *, cache_dir: Path | None = None, progress: bool = False)
             partial.path.replace(final)
             partial.remove()
     return final
+
+
+def cached_path(url: str, *, cache_dir: Path | None = None) -> Path:
+    """Return where the file of a link is kept once it has been downloaded."""
+    folder = (cache_dir or cache_folder()) / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
+    return folder / (_file_name(url) or "file")
 
 
 @contextlib.contextmanager
@@ -217,7 +235,7 @@ def _fetch(url: str, partial: _Partial, *, progress: bool) -> None:
 
 def _gave_up(url: str, partial: _Partial, error: _BrokenDownloadError) -> ConversionError:
     if not partial.size:
-        return ConversionError(f"{shown_url(url)} cannot be downloaded ({error}). Check the link and the network.")
+        return UnavailableError(f"{shown_url(url)} cannot be downloaded ({error})", "Check the link and the network.")
     remedy = "to continue from there" if partial.resumable else "to start over"
     return ConversionError(
         f"{shown_url(url)}: the download broke off ({error}) at {partial.size:,} bytes. "
@@ -283,21 +301,22 @@ def _translated(url: str, partial: _Partial) -> Iterator[None]:
         raise
     except (http.client.InvalidURL, ValueError) as error:
         # the server redirected to it
-        raise ConversionError(f"{shown} leads to an invalid link ({error}). Check the link.") from error
+        raise UnavailableError(f"{shown} leads to an invalid link ({error})", "Check the link.") from error
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
             partial.refuse()
             raise _BrokenDownloadError("the file on the server has changed") from error
         if error.code in TRANSIENT:
             raise _BrokenDownloadError(f"HTTP {error.code} {error.reason}") from error
-        raise ConversionError(f"{shown}: HTTP {error.code} {error.reason}. Check the link.") from error
+        raise UnavailableError(f"{shown}: HTTP {error.code} {error.reason}", "Check the link.") from error
     except urllib.error.URLError as error:
         if isinstance(error.reason, socket.gaierror):
             host = urlsplit(url).hostname
-            raise ConversionError(f"{shown}: host {host} is not found. Check the link and the network.") from error
+            raise UnavailableError(f"{shown}: host {host} is not found", "Check the link and the network.") from error
         if isinstance(error.reason, OSError) and "CERTIFICATE" not in str(error.reason):
             raise _BrokenDownloadError(str(error.reason)) from error
-        raise ConversionError(f"{shown}: {error.reason}. Download it in another way, and give the file.") from error
+        raise UnavailableError(f"{shown}: {error.reason}", "Download it in another way, and give the file.") from error
     except (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError) as error:
         raise _BrokenDownloadError(str(error) or type(error).__name__) from error
 
@@ -327,12 +346,14 @@ def _check_content(url: str, partial: _Partial) -> None:
         raise (
             _web_page(url)
             if kind is Kind.WEB_PAGE
-            else ConversionError(f"{shown_url(url)} is an empty file. Check the link.")
+            else UnavailableError(f"{shown_url(url)} is an empty file", "Check the link.")
         )
 
 
-def _web_page(url: str) -> ConversionError:
-    return ConversionError(f"{shown_url(url)} is a web page, not a file of a model. Give the link of the file itself.")
+def _web_page(url: str) -> UnavailableError:
+    return UnavailableError(
+        f"{shown_url(url)} is a web page, not a file of a model", "Give the link of the file itself."
+    )
 
 
-__all__ = ["cache_folder", "download", "refused_is_forgotten", "shown_url"]
+__all__ = ["UnavailableError", "cache_folder", "cached_path", "download", "refused_is_forgotten", "shown_url"]

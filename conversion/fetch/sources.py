@@ -1,4 +1,4 @@
-"""Turn the user's sources (files, a folder, an archive, links) into a flat list of files, and read them."""
+"""Turn what the user gave (files, folders, archives, links, names of releases) into a list of files, and read them."""
 
 import errno
 import logging
@@ -17,6 +17,7 @@ from ..readers.content import Kind, kind_of
 from ..readers.refused import SPLIT_PART
 from .archives import TARS, extract
 from .download import download, refused_is_forgotten, shown_url
+from .names import fetch, find_release, note_name_taken, unknown_source
 
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,8 @@ def read_original(
 
     Args:
         sources: Weights, options and perhaps a vocabulary, in any order; or one folder; or one zip as NLPL publishes
-            it. Each may be a link that begins with `https://` or `http://`.
+            it. Each may be a link that begins with `https://` or `http://`. A string that is no path may be the name
+            of a release, such as `original` or `efml:zh`.
         mix: The number of the layer mix to take from an AllenNLP model with several, from 0; the first by default.
         language: The language to take from AllenNLP's multilingual ELMo.
         progress: Show a bar while downloading.
@@ -66,7 +68,7 @@ def gather(sources: Sequence[str | Path], resources: ExitStack, *, progress: boo
     """Download, unpack and list the files of the sources.
 
     Args:
-        sources: Files, a folder, an archive, or links to these.
+        sources: Files, a folder, an archive, links to these, or names of releases.
         resources: Receives the temporary folders of unpacked archives, and the removal of refused downloads.
         progress: Show a bar while downloading.
 
@@ -79,7 +81,9 @@ def gather(sources: Sequence[str | Path], resources: ExitStack, *, progress: boo
     if isinstance(sources, str | Path):
         sources = [sources]
     if not sources:
-        raise ConversionError("No source given. Give the weights and the options, a folder, a .zip, or their links.")
+        raise ConversionError(
+            "No source given. Give the name of a release, weights and options, a folder, a .zip, or their links."
+        )
     files: list[InputFile] = []
     for source in sources:
         for file in _expand(source, resources, progress=progress):
@@ -106,23 +110,41 @@ def is_archive(file: InputFile) -> bool:
 
 
 def _expand(source: str | Path, resources: ExitStack, *, progress: bool) -> Iterator[InputFile]:
-    """Yield the files of one source: the file itself, the download, or the files in the folder."""
+    """Yield the files of one source: the file itself, the download, the files of the release or in the folder."""
     scheme = source.partition("://")[0].lower() if isinstance(source, str) and "://" in source else ""
     if scheme in ("http", "https"):
-        path = download(str(source), progress=progress)
-        resources.enter_context(refused_is_forgotten(path))
-        yield _file(path, name=path.name, url=shown_url(str(source)))
+        yield _downloaded(download(str(source), progress=progress), str(source), resources)
     elif scheme:
         raise ConversionError(f"{source}: {scheme} links are not supported. Download it, or give an https link.")
     elif not str(source):
         raise ConversionError("One of the sources is an empty name. Give the name of a file or folder.")
-    elif not os.path.lexists(source):
+    elif os.path.lexists(source):
+        yield from _local(source)
+    elif isinstance(source, str):
+        if (release := find_release(source)) is None:
+            raise unknown_source(source)
+        for path, url in fetch(release, progress=progress):
+            yield _downloaded(path, url, resources)
+    else:
         raise ConversionError(f"{source} does not exist. Check the path.")
-    elif (path := Path(source)).is_dir():
+
+
+def _local(source: str | Path) -> Iterator[InputFile]:
+    """Yield the file, or the files in the folder."""
+    if isinstance(source, str):
+        note_name_taken(source)
+    path = Path(source)
+    if path.is_dir():
         for found in _walk(path):
             yield _file(found, name=found.relative_to(path).as_posix(), explicit=False)
     else:
         yield _file(path, name=path.name)
+
+
+def _downloaded(path: Path, url: str, resources: ExitStack) -> InputFile:
+    """Return a download, which is forgotten if it is refused."""
+    resources.enter_context(refused_is_forgotten(path))
+    return _file(path, name=path.name, url=shown_url(url))
 
 
 def _file(path: Path, *, name: str, explicit: bool = True, url: str | None = None) -> InputFile:

@@ -27,14 +27,16 @@ def add_convert(commands: Commands, shared: argparse.ArgumentParser) -> None:
         parents=[shared],
         help="convert an original ELMo into a Transformers model",
         description="Convert an original ELMo into a folder that AutoModel and AutoTokenizer load.",
-        epilog="example: elmo-hf convert weights.hdf5 options.json --output my-elmo",
+        epilog="examples: elmo-hf convert original --output my-elmo; "
+        "elmo-hf convert weights.hdf5 options.json --output my-elmo",
     )
     parser.add_argument(
         "sources",
         nargs="*",
         metavar="SOURCE",
-        help="the weights (.hdf5), the options (.json) and, if there is one, the vocabulary (.txt, .txt.gz), in any "
-        "order; or AllenNLP's model.tar.gz or weights.th; or a folder or archive with a model in it, such as a "
+        help="the name of a release to download, such as original, small, 5.5B, german, efml:zh or nlpl:195 (--list "
+        "shows all); or the weights (.hdf5), the options (.json) and, if there is one, the vocabulary (.txt, .txt.gz) "
+        "in any order; or AllenNLP's model.tar.gz or weights.th; or a folder or archive with a model in it, such as a "
         "TensorFlow checkpoint of bilm-tf; or https addresses of any of these",
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder to create; it must not exist")
@@ -47,7 +49,9 @@ def add_convert(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--language", metavar="XX", help="convert the language XX, such as es, of AllenNLP's multilingual ELMo"
     )
-    parser.add_argument("--list", action="store_true", help="list the known releases and where to download them")
+    parser.add_argument(
+        "--list", action="store_true", help="list the known releases: names, files, addresses, licences"
+    )
     parser.add_argument("--json", action="store_true", help="list the known releases as JSON")
     parser.set_defaults(run=_convert, wrong_usage=parser.error)
 

@@ -15,19 +15,19 @@ from elmo_hf.bundled import ELMO_TINY_EN, model_folder
 # argparse does not export the type of what add_subparsers returns
 Commands: TypeAlias = Any
 
-# its notes say that a download is tried again, which is news while one waits
-AT_ONCE = "elmo_hf_conversion.fetch.download"
+# their notes say what is downloaded from where, which is news while one waits
+AT_ONCE = ("elmo_hf_conversion.fetch.download", "elmo_hf_conversion.fetch.names")
 
 
 class _HeldBack(logging.Handler):
-    """Collects the converter's notes, and shows only those on a download at once."""
+    """Collects the converter's notes, and shows only those on downloads at once."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self.notes: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name == AT_ONCE:
+        if record.name in AT_ONCE:
             self.show(record)
         else:
             self.notes.append(record)
@@ -41,11 +41,14 @@ class _HeldBack(logging.Handler):
 def notes_held_back() -> Iterator[None]:
     """Show the converter's notes when the block has succeeded; an error stands alone, as one line."""
     logger, held = logging.getLogger("elmo_hf_conversion"), _HeldBack()
+    level = logger.level
     logger.addHandler(held)
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(held)
+        logger.setLevel(level)
     for record in held.notes:
         held.show(record)
 

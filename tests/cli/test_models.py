@@ -252,7 +252,9 @@ def test_the_list_of_releases_for_programs(capsys: Captured) -> None:
     assert main(["convert", "--list", "--json"]) == 0
 
     releases = json.loads(capsys.readouterr().out)
-    assert {"name", "content", "format", "files", "where", "size", "licence", "converts", "how"} == releases[0].keys()
+    assert releases[0]["name"] == "small"
+    assert releases[0]["title"] == "English small"
+    assert releases[0]["downloads"][0]["urls"][0] == releases[0]["where"] + releases[0]["files"].partition(",")[0]
 
 
 def test_an_output_may_be_named_through_a_new_folder(bilm_original: Path, tmp_path: Path, capsys: Captured) -> None:
