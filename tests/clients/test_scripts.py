@@ -1,4 +1,4 @@
-"""Transformers' example scripts run_ner.py and run_glue.py, as they are, train and evaluate ELMo.
+"""Transformers' example scripts run_ner.py, run_glue.py and run_swag.py, as they are, train and evaluate ELMo.
 
 No package has them: `ELMO_HF_TRANSFORMERS_EXAMPLES` names the folder `examples/pytorch` of a checkout of Transformers.
 docs/fine-tuning.md has the commands. They also need the packages datasets, evaluate and seqeval.
@@ -88,11 +88,12 @@ def write_metric(folder: Path, name: str, program: str) -> None:
     (folder / name / f"{name}.py").write_text(program)
 
 
-def run(script: Path, folder: Path, *options: str) -> dict[str, float]:
+def run(script: Path, folder: Path, *options: str, predicts: bool = True) -> dict[str, float]:
     """Run a script in a process that does not know this package, and return what it measured."""
     command = [sys.executable, str(script), "--model_name_or_path", "start", "--trust_remote_code"]
-    command += ["--train_file", "train.json", "--validation_file", "train.json", "--test_file", "train.json"]
-    command += ["--output_dir", "trained", "--do_train", "--do_eval", "--do_predict", "--use_cpu"]
+    command += ["--train_file", "train.json", "--validation_file", "train.json"]
+    command += ["--test_file", "train.json", "--do_predict"] if predicts else []
+    command += ["--output_dir", "trained", "--do_train", "--do_eval", "--use_cpu"]
     command += ["--num_train_epochs", "40", "--learning_rate", "2e-2", "--report_to", "none", *options]
     environment = {**os.environ, "HF_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -137,8 +138,9 @@ def test_run_glue_on_sentences(head: str, scripts: Path, tmp_path: Path) -> None
     assert [line.split("\t")[1] for line in predicted] == [row["label"] for row in rows]
 
 
-def test_run_glue_on_pairs(scripts: Path, tmp_path: Path) -> None:
-    save_start(tmp_path / "start", head="esim", mix_at="both")
+@pytest.mark.parametrize("options", [{}, {"head": "max"}, {"head": "esim", "mix_at": "both"}])
+def test_run_glue_on_pairs(options: dict[str, str], scripts: Path, tmp_path: Path) -> None:
+    save_start(tmp_path / "start", **options)
     rows = [
         {"sentence1": first, "sentence2": second, "label": label}
         for label, pairs in PAIRS.items()
@@ -156,13 +158,22 @@ def test_run_glue_on_pairs(scripts: Path, tmp_path: Path) -> None:
     assert metrics["eval_accuracy"] == 1
 
 
-def test_run_glue_on_numbers(scripts: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sentences", "pairs"])
+def test_run_glue_on_numbers(kind: str, scripts: Path, tmp_path: Path) -> None:
     save_start(tmp_path / "start")
-    rows = [
-        {"sentence": text, "label": 0.5 if label == "good" else -0.5}
-        for label, texts in SENTENCES.items()
-        for text in texts
-    ]
+    if kind == "sentences":
+        rows = [
+            {"sentence": text, "label": 0.5 if label == "good" else -0.5}
+            for label, texts in SENTENCES.items()
+            for text in texts
+        ]
+    else:
+        # as STS-B
+        rows = [
+            {"sentence1": first, "sentence2": second, "label": 5.0 if label == "yes" else 0.5}
+            for label, pairs in PAIRS.items()
+            for first, second in pairs
+        ]
     write_lines(tmp_path / "train.json", rows)
     write_metric(
         tmp_path,
@@ -175,3 +186,18 @@ def test_run_glue_on_numbers(scripts: Path, tmp_path: Path) -> None:
     )
 
     assert metrics["eval_mse"] < 0.05
+
+
+def test_run_swag(scripts: Path, tmp_path: Path) -> None:
+    save_start(tmp_path / "start")
+    endings = ["sings .", "rains .", "runs .", "sleeps ."]
+    rows = [
+        {"sent1": f"we see a man who {ending}", "sent2": "he", "label": number}
+        | {f"ending{choice}": other for choice, other in enumerate(endings)}
+        for number, ending in enumerate(endings)
+    ]
+    write_lines(tmp_path / "train.json", rows)
+
+    metrics = run(scripts / "multiple-choice" / "run_swag.py", tmp_path, "--max_seq_length", "16", predicts=False)
+
+    assert metrics["eval_accuracy"] == 1
