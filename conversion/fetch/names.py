@@ -150,8 +150,8 @@ def _remedy(file: Download, release: Release) -> str:
     if len(release.downloads) == 1:
         return f"No address of {release.name} is left: get {file.file_name} elsewhere, and give it instead."
     return (
-        f"No address of this file of {release.name} is left: get {file.file_name} elsewhere, and give it instead, "
-        f"with the other files ({release.file_names})."
+        f"No address of this file of {release.name} is left: get {file.file_name} elsewhere, and give all files "
+        f"instead ({release.file_names})."
     )
 
 

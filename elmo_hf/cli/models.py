@@ -61,8 +61,10 @@ def _convert(options: argparse.Namespace) -> int:
         options.wrong_usage("--json is for --list")
     if options.list or options.json:
         return _list_releases(options)
-    if not options.sources or options.output is None:
+    if not options.sources:
         options.wrong_usage("give a SOURCE and --output, or --list")
+    if options.output is None:
+        options.wrong_usage("--output is missing: name the folder to create")
     from elmo_hf_conversion import convert
 
     silence_libraries()

@@ -27,12 +27,15 @@ from collections.abc import Mapping
 
 import torch
 from torch import nn
+from transformers.utils import logging
 
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCrf
 from .packing_elmo import pack_words
 from .recurrence_elmo import InputProjections, LstmWeights, read_sentences
 
+
+logger = logging.get_logger(__name__)
 
 # McCann et al. 2017, section 5
 MAXOUT_PIECES = 4
@@ -133,6 +136,13 @@ class ElmoPairClassifier(nn.Linear):
         """Map `[B, 4 * D]`, what `ElmoPoolingHead` returns, to `[B, labels]`."""
         first, pair = features.split([self.in_features, 3 * self.in_features], dim=1)
         return super().forward(first) + nn.functional.linear(pair, self.pair_weight)
+
+    def warn_of_pairs(self) -> None:
+        """Warn, once, if the model was never trained on pairs."""
+        if not self.pair_weight.any():
+            logger.warning_once(
+                "This model was trained on single sentences: it classifies a pair by its first sentence alone."
+            )
 
 
 class ElmoPoolingHead(nn.Module):

@@ -41,12 +41,6 @@ class BilmInputs(NamedTuple):
     ids: torch.Tensor | None
     embeds: torch.Tensor | None
 
-    def with_masks(self, masks: torch.Tensor) -> "BilmInputs":
-        """Repeat the rows, so that each of `masks`, `[n * B, T]`, hides other words of them."""
-        count = len(masks) // max(len(self.mask), 1)
-        repeated = [None if part is None else torch.cat([part] * count) for part in (self.ids, self.embeds)]
-        return BilmInputs(masks, *repeated)
-
 
 def read_inputs(
     config: ElmoConfig,

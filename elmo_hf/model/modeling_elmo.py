@@ -207,6 +207,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
 class ElmoModel(ElmoPreTrainedModel):
     """The biLM without its softmax (section 3.1): from words to `L + 1` layers of vectors, and their mix."""
 
+    # folders of language models have it
+    _keys_to_ignore_on_load_unexpected = [r"^softmax\."]
+
     def __init__(self, config: ElmoConfig) -> None:
         # `from_pretrained(..., cell_clip=0)` changes a configuration after it was checked
         config.validate_architecture()
@@ -284,12 +287,28 @@ class ElmoModel(ElmoPreTrainedModel):
         Returns:
             The `L + 1` layers, and the states that they end in.
         """
-        states = self.check_state(state, inputs.mask.shape[0])
+        return self.run_layers(self.encode_words(inputs), inputs.mask, state)
+
+    @torch.compiler.disable
+    def run_layers(
+        self, token_layer: torch.Tensor, mask: torch.Tensor, state: tuple[LayerState, ...] | None = None
+    ) -> BilmOutput:
+        """Run the biLSTM layers.
+
+        Args:
+            token_layer: `[B, 1 or 2, T, P]`, zero at padding, as `encode_words` returns it.
+            mask: `[B, T]`, true at words.
+            state: The states that the layers start from; zero by default.
+
+        Returns:
+            The `L + 1` layers, and the states that they end in.
+        """
+        states = self.check_state(state, mask.shape[0])
         # [B, T, 1 or 2, P] -> [B, T, 2, P] -> [B, T, H]
-        halves = self.encode_words(inputs).transpose(1, 2).expand(-1, -1, 2, -1)
-        hidden_states = halves.reshape(*inputs.mask.shape, self.config.hidden_size)
+        halves = token_layer.transpose(1, 2).expand(-1, -1, 2, -1)
+        hidden_states = halves.reshape(*mask.shape, self.config.hidden_size)
         layers, ends = [hidden_states], []
-        packing = pack_words(inputs.mask)
+        packing = pack_words(mask)
         for layer, start in zip(self.layers, states, strict=True):
             hidden_states, end = layer(hidden_states, packing, start)
             layers.append(hidden_states)
@@ -544,6 +563,7 @@ class ElmoForMaskedLM(ElmoLanguageModel):
 class ElmoTaskModel(ElmoPreTrainedModel):
     """The base of the task models (section 3.3): a biLM, frozen by default, its mix, a head, and a classifier."""
 
+    _keys_to_ignore_on_load_unexpected = ElmoModel._keys_to_ignore_on_load_unexpected
     # the classes of the heads by their names in `config.head`, the default first
     heads: Mapping[str, type[nn.Module] | None] = {}
     head: Any
@@ -805,6 +825,8 @@ class ElmoSentenceModel(ElmoTaskModel):
                 f"{int(wrong[0])} {'sentence' if wrong[0] == 1 else 'sentences'}: choose another `head` of "
                 f"{', '.join(self.heads)}, or pass rows as the tokenizer makes them."
             )
+        if not self.training and isinstance(self.classifier, ElmoPairClassifier) and (counts == 2).any():
+            self.classifier.warn_of_pairs()
         return sentences, words
 
     def read_apart(self, inputs: BilmInputs, sentences: torch.Tensor) -> BilmOutput:
@@ -822,7 +844,9 @@ class ElmoSentenceModel(ElmoTaskModel):
         if count > self.head.num_sentences[0] and len(sentences) and not is_exporting():
             count = int(sentences.max())
         masks = torch.cat([sentences == number + 1 for number in range(count)])
-        bilm = self.elmo.run_bilm(inputs.with_masks(masks))
+        # the token layer is that of whole rows
+        token_layer = self.elmo.encode_words(inputs).repeat(count, 1, 1, 1)
+        bilm = self.elmo.run_layers(token_layer.masked_fill(~masks[:, None, :, None], 0), masks)
         return BilmOutput(tuple(layer.unflatten(0, (count, -1)).sum(dim=0) for layer in bilm.layers), ())
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMultipleChoice
+from transformers.utils import logging
 
 from elmo_hf import (
     ElmoForMultipleChoice,
@@ -394,6 +395,25 @@ def test_training_on_single_sentences_leaves_the_weights_of_pairs_alone() -> Non
 
     assert model.classifier.weight.grad.any()
     assert not model.classifier.pair_weight.grad.any()
+
+
+@pytest.mark.usefixtures("library_logging")
+def test_a_model_of_single_sentences_warns_that_it_reads_the_first_of_a_pair(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = make(ElmoForSequenceClassification)
+    pair = row(3, 2, model=model)
+    logging.get_logger().warning_once.cache_clear()
+    model(**pair)
+    assert not caplog.records
+
+    torch.nn.init.zeros_(model.classifier.pair_weight)
+    model(**row(3, model=model))
+    model.train()(**pair)
+    assert not caplog.records
+    model.eval()(**pair)
+
+    assert "trained on single sentences: it classifies a pair by its first sentence alone" in caplog.text
 
 
 def choices_of(model: torch.nn.Module) -> tuple[Batch, Batch]:
