@@ -321,8 +321,8 @@ def test_a_dead_address_is_not_asked_again_once_another_gave_the_file(table: Sit
     [
         (
             "basque",
-            "No address of this file of basque is left: get weights.hdf5 elsewhere, and give it instead, with the "
-            "other files (weights.hdf5, options.json).",
+            "No address of this file of basque is left: get weights.hdf5 elsewhere, and give all files instead "
+            "(weights.hdf5, options.json).",
         ),
         ("seqvec", "No address of seqvec is left: get seqvec.zip elsewhere, and give it instead."),
     ],
