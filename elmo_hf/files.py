@@ -94,6 +94,7 @@ def new_file(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         with naming_errors(path):
+            temporary.chmod(0o666 & ~_file_mask())
             temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -158,11 +159,17 @@ def _check_space(folder: Path, size: int) -> None:
         raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {size:,} bytes are needed, {free:,} are free")
 
 
-def _make_readable(folder: Path) -> None:
-    """Give a folder and its files the permissions of new ones: temporary folders and safetensors files are private."""
+def _file_mask() -> int:
+    """Return the permissions that this process takes from new files."""
     # The only way to read the mask is to set it.
     mask = os.umask(0o077)
     os.umask(mask)
+    return mask
+
+
+def _make_readable(folder: Path) -> None:
+    """Give a folder and its files the permissions of new ones: temporary folders and safetensors files are private."""
+    mask = _file_mask()
     folder.chmod(0o777 & ~mask)
     for path in folder.iterdir():
         path.chmod(0o666 & ~mask)

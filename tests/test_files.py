@@ -12,6 +12,16 @@ from elmo_hf import ElmoError
 from elmo_hf.files import check_new_file, naming_errors, new_file, new_folder, refuse_existing
 
 
+def test_a_file_has_the_permissions_of_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "ordinary").touch()
+
+    with new_file(tmp_path / "made") as temporary:
+        # as safetensors makes its files
+        temporary.touch(mode=0o600)
+
+    assert (tmp_path / "made").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     with new_file(tmp_path / "a.txt") as temporary:
         temporary.write_text("half", encoding="utf-8")

@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def _member(family: Release, argument: str) -> Release:
     """Return one member of a family."""
     prefix = family.name.partition(":")[0]
     if not family.members:
-        if not (argument.isascii() and argument.isdecimal()):
+        if not re.fullmatch("[0-9]{1,6}", argument):
             raise ConversionError(f"{family.name} needs a number in place of ID, such as {prefix}:195.")
         number = str(int(argument))
         return family.of_place(number, name=f"{prefix}:{number}", content=f"number {number}")

@@ -84,6 +84,9 @@ def gather(sources: Sequence[str | Path], resources: ExitStack, *, progress: boo
         raise ConversionError(
             "No source given. Give the name of a release, weights and options, a folder, a .zip, or their links."
         )
+    for source in sources:
+        # before anything is downloaded
+        _check_source(source)
     files: list[InputFile] = []
     for source in sources:
         for file in _expand(source, resources, progress=progress):
@@ -109,24 +112,35 @@ def is_archive(file: InputFile) -> bool:
     return (file.kind is Kind.ZIP or file.kind in TARS) and not SPLIT_PART.search(file.basename)
 
 
+def _scheme_of(source: str | Path) -> str:
+    """Return the scheme of a link, in lower case; "" for what is no link."""
+    return source.partition("://")[0].lower() if isinstance(source, str) and "://" in source else ""
+
+
+def _check_source(source: str | Path) -> None:
+    """Refuse a source that is neither a link, nor a path, nor the name of a release."""
+    scheme = _scheme_of(source)
+    if scheme not in ("", "http", "https"):
+        raise ConversionError(f"{source}: {scheme} links are not supported. Download it, or give an https link.")
+    if not str(source):
+        raise ConversionError("One of the sources is an empty name. Give the name of a file or folder.")
+    if scheme or os.path.lexists(source):
+        return
+    if isinstance(source, Path):
+        raise ConversionError(f"{source} does not exist. Check the path.")
+    if find_release(source) is None:
+        raise unknown_source(source)
+
+
 def _expand(source: str | Path, resources: ExitStack, *, progress: bool) -> Iterator[InputFile]:
     """Yield the files of one source: the file itself, the download, the files of the release or in the folder."""
-    scheme = source.partition("://")[0].lower() if isinstance(source, str) and "://" in source else ""
-    if scheme in ("http", "https"):
+    if _scheme_of(source):
         yield _downloaded(download(str(source), progress=progress), str(source), resources)
-    elif scheme:
-        raise ConversionError(f"{source}: {scheme} links are not supported. Download it, or give an https link.")
-    elif not str(source):
-        raise ConversionError("One of the sources is an empty name. Give the name of a file or folder.")
     elif os.path.lexists(source):
         yield from _local(source)
-    elif isinstance(source, str):
-        if (release := find_release(source)) is None:
-            raise unknown_source(source)
+    elif (release := find_release(str(source))) is not None:
         for path, url in fetch(release, progress=progress):
             yield _downloaded(path, url, resources)
-    else:
-        raise ConversionError(f"{source} does not exist. Check the path.")
 
 
 def _local(source: str | Path) -> Iterator[InputFile]:

@@ -13,11 +13,11 @@
 # limitations under the License.
 """The heads of the task models: what the ELMo paper puts on the vectors to label words, sentences and pairs.
 
-Every head reads `vectors`, `sentences` and `mix`: the vectors of the words, `[B, T, D]`; the sentence that each word
-belongs to, `[B, T]`, 1 or 2, or 0 at boundary tokens and padding; and the mix that joins its encoder's output,
-`[B, T, D]`, if the configuration puts one there. `ElmoTaskModel` classifies what a head returns by its `classifier`, a
-class that is made with the head's `output_size` and the number of labels. Heads of sentences have `num_sentences`, the
-numbers of sentences that a row may have.
+Every head reads `vectors`, `sentences`, `words` and `mix`: the vectors, `[B, T, D]`; the sentence that each word or
+boundary token belongs to, `[B, T]`, 1 or 2, or 0 at padding; where the words are, `[B, T]`, false at boundary tokens
+and padding; and the mix that joins its encoder's output, `[B, T, D]`, if the configuration puts one there.
+`ElmoTaskModel` classifies what a head returns by its `classifier`, a class that is made with the head's `output_size`
+and the number of labels. Heads of sentences have `num_sentences`, the numbers of sentences that a row may have.
 
 Shape notation: `B` rows, each a sentence or a pair, `T` words, `D` width of a vector, `C` width of one direction of a
 head's biLSTM (`config.head_hidden_size`), `E` width of an encoded word.
@@ -107,18 +107,21 @@ class ElmoTaggingHead(nn.Module):
         self.crf = ElmoCrf(config)
         self.output_size = self.encoder.output_size
 
-    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
+    ) -> torch.Tensor:
         """Encode each word.
 
         Args:
             vectors: `[B, T, D]`.
-            sentences: `[B, T]`, 0 where there is no word.
+            sentences: `[B, T]`, which this head does not read.
+            words: `[B, T]`, true at words.
             mix: `[B, T, D]`, what joins the encoder's output.
 
         Returns:
             `[B, T, E]`.
         """
-        return self.encoder(vectors, sentences != 0, mix)
+        return self.encoder(vectors, words, mix)
 
 
 class ElmoPairClassifier(nn.Linear):
@@ -156,19 +159,22 @@ class ElmoPoolingHead(nn.Module):
         self.pool = {"mean": mean_over_words, "max": max_over_words}[config.head or "mean"]
         self.output_size = config.hidden_size
 
-    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
+    ) -> torch.Tensor:
         """Pool the words of each sentence.
 
         Args:
             vectors: `[B, T, D]`.
-            sentences: `[B, T]`, 1 at the words of the first sentence, 2 at those of the second, 0 elsewhere.
+            sentences: `[B, T]`, 1 in the first sentence, 2 in the second, 0 at padding.
+            words: `[B, T]`, true at words.
             mix: `None`, because this head has no encoder.
 
         Returns:
             `[B, 4 * D]`: the vectors of the first and the second sentence, zero for one without words, and their
             absolute difference and product, zero without a second one.
         """
-        first, second = (self.pool(vectors, sentences == number) for number in (1, 2))
+        first, second = (self.pool(vectors, words & (sentences == number)) for number in (1, 2))
         is_pair = (sentences == 2).any(dim=1, keepdim=True)
         return torch.cat([first, second, (first - second).abs() * is_pair, first * second], dim=1)
 
@@ -205,18 +211,20 @@ class ElmoBcnHead(nn.Module):
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.output_size = 2 * width
 
-    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
+    ) -> torch.Tensor:
         """Summarise the words of each sentence.
 
         Args:
             vectors: `[B, T, D]`.
-            sentences: `[B, T]`, 1 at words, 0 elsewhere.
+            sentences: `[B, T]`, which this head does not read, because it takes one sentence.
+            words: `[B, T]`, true at words.
             mix: `[B, T, D]`, what joins the encoder's output.
 
         Returns:
             `[B, 2 * C]`.
         """
-        words = sentences == 1
         # [B, T, E]
         encoded = self.encoder(vectors, words, mix)
         attended = attend(encoded @ encoded.transpose(1, 2), encoded, words)
@@ -260,19 +268,23 @@ class ElmoEsimHead(nn.Module):
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.output_size = width
 
-    def forward(self, vectors: torch.Tensor, sentences: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
+    ) -> torch.Tensor:
         """Compare the sentences of each pair.
 
         Args:
             vectors: `[B, T, D]`.
-            sentences: `[B, T]`, 1 at the words of the first sentence, 2 at those of the second, 0 elsewhere.
+            sentences: `[B, T]`, 1 in the first sentence, 2 in the second, 0 at padding.
+            words: `[B, T]`, true at words.
             mix: `[B, T, D]`, what joins the encoder's output.
 
         Returns:
             `[B, C]`.
         """
         # [2 * B, T]: the words of all first sentences, then those of all second ones
-        words = torch.cat([sentences == 1, sentences == 2])
+        of_first, of_second = words & (sentences == 1), words & (sentences == 2)
+        words = torch.cat([of_first, of_second])
         encoded = self.encoder(vectors.repeat(2, 1, 1), words, None if mix is None else mix.repeat(2, 1, 1))
         first, second = encoded.chunk(2)
         # [B, T, T]
@@ -280,8 +292,8 @@ class ElmoEsimHead(nn.Module):
         # [2 * B, T, E]
         attended = torch.cat(
             [
-                attend(similarity, second, sentences == 2),
-                attend(similarity.transpose(1, 2), first, sentences == 1),
+                attend(similarity, second, of_second),
+                attend(similarity.transpose(1, 2), first, of_first),
             ]
         )
         joined = torch.cat([encoded, attended, encoded - attended, encoded * attended], dim=2)

@@ -220,13 +220,14 @@ def is_one_of(input_ids: torch.Tensor, wanted: int | list[int] | None) -> torch.
     return found
 
 
-def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> None:
+def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int, *, remedy: str | None = None) -> None:
     """Check the labels of words or sentences.
 
     Args:
         labels: Integers from 0 to `num_labels - 1`, or -100 for none.
         shape: The shape that the batch takes.
-        num_labels: How many labels the model has.
+        num_labels: How many labels there are.
+        remedy: What the message for another label ends with, if the model's configuration is not the cause.
 
     Raises:
         ValueError: If labels have another shape, are not integers, or are not among the model's.
@@ -238,10 +239,8 @@ def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int) -> No
         )
     wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= num_labels))]
     if len(wrong):
-        raise ValueError(
-            f"`labels` has {int(wrong[0])} but this model has the labels 0 to {num_labels - 1}: load it with the "
-            "`num_labels`, or `id2label`, of the data."
-        )
+        remedy = remedy or "load the model with the `num_labels`, or `id2label`, of the data"
+        raise ValueError(f"`labels` has {int(wrong[0])}, which is not one of 0 to {num_labels - 1}: {remedy}.")
 
 
 def check_numbers(labels: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:

@@ -663,7 +663,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             mask = ~is_one_of(input_ids, self.config.pad_token_id)
         else:
             mask = torch.ones(batch, dtype=torch.bool, device=bilm_layers.device)
-        return bilm_layers.to(self.dtype).unbind(dim=2), mask
+        # whatever stands at padding
+        return bilm_layers.to(self.dtype).masked_fill(~mask[:, :, None, None], 0).unbind(dim=2), mask
 
     def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the number of each word's sentence in its row, and where words are that are not boundary tokens.
@@ -762,7 +763,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
                 loss = self.loss_function(logits, labels, self.config, **kwargs)
         else:
             sentences, words = self.find_words(input_ids, mask)
-            logits = self.classifier(self.dropout(self.head(vectors, sentences * words, mix)))
+            logits = self.classifier(self.dropout(self.head(vectors, sentences, words, mix)))
             if labels is not None:
                 count = (labels != IGNORED).sum() if num_items is None else torch.as_tensor(num_items)
                 loss = self.head.crf.loss(logits, words, labels).sum() / count.clamp(min=1)
@@ -805,7 +806,7 @@ class ElmoSentenceModel(ElmoTaskModel):
             layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
             sentences, words = self.find_words(input_ids, mask)
         vectors, mix = self.mix_layers(layers)
-        return self.classifier(self.dropout(self.head(vectors, sentences * words, mix))), hidden_states
+        return self.classifier(self.dropout(self.head(vectors, sentences, words, mix))), hidden_states
 
     def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what `ElmoTaskModel.find_words` does.
@@ -841,7 +842,7 @@ class ElmoSentenceModel(ElmoTaskModel):
         """
         *_, count = self.head.num_sentences
         # an exported program reads whatever comes
-        if count > self.head.num_sentences[0] and len(sentences) and not is_exporting():
+        if not is_exporting() and count > self.head.num_sentences[0] and len(sentences):
             count = int(sentences.max())
         masks = torch.cat([sentences == number + 1 for number in range(count)])
         # the token layer is that of whole rows
@@ -904,6 +905,9 @@ class ElmoForSequenceClassification(ElmoSentenceModel):
         single = self.config.problem_type == "single_label_classification"
         if single or (self.config.problem_type is None and self.num_labels > 1 and labels.ndim == 1):
             check_labels(labels, logits.shape[:1], self.num_labels)
+            if not (labels != IGNORED).any():
+                # the mean over no labels is no number
+                return logits.sum() * 0
         else:
             labels = check_numbers(labels, logits)
         fraction = label_fraction(labels, num_items)
@@ -970,9 +974,11 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
         logits = logits.unflatten(0, (-1, choices)).squeeze(2)
         loss = None
         if labels is not None:
-            check_labels(labels, logits.shape[:1], choices)
-            fraction = label_fraction(labels, kwargs.get("num_items_in_batch"))
-            loss = self.add_penalty(nn.functional.cross_entropy(logits, labels) * fraction, fraction)
+            check_labels(labels, logits.shape[:1], choices, remedy=f"an example of the batch has {choices} choices")
+            num_items = kwargs.get("num_items_in_batch")
+            count = (labels != IGNORED).sum() if num_items is None else torch.as_tensor(num_items)
+            loss = nn.functional.cross_entropy(logits, labels, reduction="sum") / count.clamp(min=1)
+            loss = self.add_penalty(loss, label_fraction(labels, num_items))
         return MultipleChoiceModelOutput(loss=loss, logits=logits, hidden_states=hidden_states)
 
 

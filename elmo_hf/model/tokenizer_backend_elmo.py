@@ -157,6 +157,11 @@ def truncating(backend: Tokenizer, options: Mapping[str, Any], *, with_pairs: bo
     added = backend.num_special_tokens_to_add(with_pairs) if options.get("add_special_tokens", True) else 0
     if max_length < added:
         raise ValueError(f"max_length is {max_length}, but there are {added} boundary tokens: give {added} or more.")
+    if options.get("return_overflowing_tokens") and max_length == added:
+        raise ValueError(
+            f"max_length is {max_length}, which the boundary tokens take: with return_overflowing_tokens, give "
+            f"{added + 1} or more."
+        )
     if stride and not 0 <= stride < max_length - added:
         raise ValueError(
             f"stride is {stride}, but max_length {max_length} has room for {max_length - added} words: give a smaller "

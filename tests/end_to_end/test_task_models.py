@@ -296,6 +296,20 @@ def test_layers_computed_before_give_the_same(cls: type, fields: dict, mix_at: s
     torch.testing.assert_close(output.logits, expected.logits, rtol=0, atol=1e-6)
 
 
+@each_task
+def test_what_stands_at_padding_of_given_layers_is_not_read(cls: type, fields: dict) -> None:
+    model = make(cls, **fields)
+    batch = batch_of(examples(model))
+    layers = torch.stack(model(**batch, output_hidden_states=True).hidden_states, dim=2).detach()
+    expected = model(**batch, bilm_layers=layers)
+
+    layers[batch["attention_mask"] == 0] = float("nan")
+
+    found = model(**batch, bilm_layers=layers)
+    torch.testing.assert_close(found.logits, expected.logits, rtol=0, atol=0)
+    torch.testing.assert_close(found.loss, expected.loss, rtol=0, atol=0)
+
+
 def test_layers_of_another_model_are_refused() -> None:
     model = make(ElmoForTokenClassification)
 
@@ -388,6 +402,38 @@ def test_a_pair_is_classified_by_both_sentences_and_their_comparison() -> None:
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("head", ["mean", "max"])
+def test_an_empty_sentence_of_a_pair_has_a_vector_of_zeros(head: str) -> None:
+    model = make(ElmoForSequenceClassification, head=head)
+    torch.nn.init.zeros_(model.classifier.weight)
+    # only the absolute difference counts, which has no order
+    model.classifier.pair_weight.data[:, :16] = 0
+    model.classifier.pair_weight.data[:, 32:] = 0
+    words, nothing = row(3, model=model), row(0, model=model)
+
+    first, second = (
+        model(**{name: torch.cat([pair[0][name], pair[1][name]], dim=1) for name in words}).logits
+        for pair in ((words, nothing), (nothing, words))
+    )
+
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-6)
+    assert not torch.allclose(first, model(**words).logits)
+
+
+@pytest.mark.parametrize("cls", [ElmoForSequenceClassification, ElmoForMultipleChoice])
+@pytest.mark.parametrize("num_items", [None, torch.tensor(4)])
+def test_a_batch_of_rows_without_labels_has_no_loss(cls: type, num_items: torch.Tensor | None) -> None:
+    model = make(cls).train()
+    rows, choices = choices_of(model)
+    batch = choices if cls is ElmoForMultipleChoice else rows
+
+    loss = model(**batch, labels=torch.full((len(batch["input_ids"]),), -100), num_items_in_batch=num_items).loss
+    loss.backward()
+
+    assert loss == 0
+    assert not any(part.any() for part in gradients(model).values())
+
+
 def test_training_on_single_sentences_leaves_the_weights_of_pairs_alone() -> None:
     model = make(ElmoForSequenceClassification).train()
 
@@ -469,7 +515,9 @@ def test_wrong_choices_are_named() -> None:
 
     with pytest.raises(ValueError, match=r"`input_ids` is \(6, \d+\); this model takes \(examples, choices, words\)"):
         model(**rows)
-    with pytest.raises(ValueError, match="`labels` has 3 but this model has the labels 0 to 2"):
+    with pytest.raises(
+        ValueError, match="`labels` has 3, which is not one of 0 to 2: an example of the batch has 3 choices"
+    ):
         model(**choices, labels=torch.tensor([3, 0]))
 
 
@@ -529,7 +577,7 @@ def test_labels_that_do_not_fit_are_named(cls: type, fields: dict) -> None:
     batch = batch_of(examples(model))
     batch["labels"].view(-1)[1] = 3
 
-    with pytest.raises(ValueError, match=r"`labels` has 3 but this model has the labels 0 to 2: load it with"):
+    with pytest.raises(ValueError, match=r"`labels` has 3, which is not one of 0 to 2: load the model with"):
         model(**batch)
 
 

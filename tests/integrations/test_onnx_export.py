@@ -96,6 +96,29 @@ def test_onnxruntime_computes_logits(cls: type, fields: dict, width: int, tmp_pa
             torch.testing.assert_close(run_onnx(path, inputs)["logits"], model(**inputs).logits, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
+def test_onnxruntime_classifies_pairs_and_single_sentences(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = tiny_model(ElmoForSequenceClassification, num_labels=3)
+    export_onnx(model, tmp_path / "pairs.onnx")
+    input_ids = torch.tensor([[1, 5, 6, 2, 1, 7, 2], [1, 5, 2, 1, 2, 0, 0], [1, 8, 9, 5, 2, 0, 0]])
+    inputs = {"input_ids": input_ids, "attention_mask": (input_ids != 0).long()}
+    inputs["char_ids"] = (input_ids[..., None] * torch.arange(1, 21)) % 200
+
+    for rows in (slice(0, 1), slice(0, 3), slice(2, 3)):
+        part = {name: values[rows] for name, values in inputs.items()}
+        expected = model(**part).logits.detach()
+        torch.testing.assert_close(run_onnx(tmp_path / "pairs.onnx", part)["logits"], expected, atol=1e-4, rtol=0)
+
+    # a model that knows nothing of pairs has a program without them
+    torch.nn.init.zeros_(model.classifier.pair_weight)
+    export_onnx(model, tmp_path / "single.onnx")
+    part = {name: values[2:] for name, values in inputs.items()}
+    found = run_onnx(tmp_path / "single.onnx", part)["logits"]
+    torch.testing.assert_close(found, model(**part).logits.detach(), atol=1e-4, rtol=0)
+    assert model.head.num_sentences == (1, 2)
+
+
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("elmo_hf.integrations.onnx_export.PACKAGES", ("no_such_package",))
 

@@ -142,7 +142,7 @@ def test_a_pooling_head_compares_the_sentences_of_a_pair(name: str) -> None:
     vectors, numbers = batch(), torch.tensor([[1, 1, 0, 2, 2, 2], [0, 1, 1, 0, 0, 2], [1, 1, 1, 1, 0, 0]])
     pool = {"mean": np.mean, "max": np.max}[name]
 
-    result = ElmoPoolingHead(config_of(name))(vectors, numbers, None)
+    result = ElmoPoolingHead(config_of(name))(vectors, numbers, numbers != 0, None)
 
     for row in range(2):
         first, second = (pool(vectors[row][numbers[row] == number].numpy(), axis=0) for number in (1, 2))
@@ -202,7 +202,7 @@ def test_the_model_of_sentences_equals_numpy_on_each(mix_at: str) -> None:
     head = random_weights(ElmoBcnHead(config_of("bcn", mix_at=mix_at)))
     vectors, mix = batch(), batch(seed=1) if mix_at == "both" else None
 
-    result = head(vectors, WORDS.long(), mix).detach()
+    result = head(vectors, WORDS.long(), WORDS, mix).detach()
 
     assert result.shape == (3, head.output_size)
     for row, words in enumerate(WORDS):
@@ -216,7 +216,7 @@ def test_the_model_of_pairs_equals_numpy_on_each(mix_at: str) -> None:
     vectors, mix = batch(), batch(seed=1) if mix_at == "both" else None
     sentence = torch.tensor([[0, 1, 1, 0, 2, 2], [1, 1, 1, 1, 2, 2], [0, 2, 0, 1, 1, 2]])
 
-    result = head(vectors, sentence, mix).detach()
+    result = head(vectors, sentence, sentence != 0, mix).detach()
 
     assert result.shape == (3, head.output_size)
     for row, numbers in enumerate(sentence):
@@ -230,7 +230,7 @@ def test_a_sentence_without_words_gives_finite_features_and_gradients(name: str)
     head, vectors = random_weights(SENTENCE_HEADS[name](config_of(name))), batch().requires_grad_()
     sentence = torch.tensor([[0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0], [2, 2, 0, 0, 0, 0]])
 
-    result = head(vectors, sentence, None)
+    result = head(vectors, sentence, sentence != 0, None)
     result.sum().backward()
 
     assert result.isfinite().all()

@@ -50,7 +50,7 @@ def test_several_ids_may_end_a_sentence() -> None:
 
 @pytest.mark.parametrize("label", [3, -1, -101])
 def test_a_label_that_the_model_has_not_is_named(label: int) -> None:
-    with pytest.raises(ValueError, match=f"`labels` has {label} but this model has the labels 0 to 2: load it with"):
+    with pytest.raises(ValueError, match=f"`labels` has {label}, which is not one of 0 to 2: load the model with"):
         check_labels(torch.tensor([[0, -100], [label, 1]]), torch.Size([2, 2]), 3)
 
 

@@ -126,6 +126,7 @@ def test_elmo_for_many_langs_has_its_44_languages_at_numbers_136_to_179() -> Non
         ("nlpl:zh", r"nlpl:ID needs a number in place of ID, such as nlpl:195\.$"),
         ("nlpl:", r"nlpl:ID needs a number"),
         ("nlpl:../x", r"nlpl:ID needs a number"),
+        (f"nlpl:{'1' * 5000}", r"nlpl:ID needs a number"),
         ("nlpl:\N{ARABIC-INDIC DIGIT ONE}", r"nlpl:ID needs a number"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from elmo_hf_conversion import ConversionError, read_original
+from elmo_hf_conversion.fetch import sources
 from elmo_hf_conversion.fetch.sources import gather
 from support.many_langs_format import write_many_langs
 from support.original_formats import (
@@ -67,6 +68,13 @@ def test_nothing_given() -> None:
 def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=r"nowhere.hdf5 does not exist"):
         read_original([tmp_path / "nowhere.hdf5"])
+
+
+def test_a_source_that_does_not_exist_is_named_before_another_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "download", lambda *_args, **_options: pytest.fail("it was downloaded"))
+
+    with pytest.raises(ConversionError, match=r"nowhere.hdf5 does not exist"):
+        read_original(["https://example.org/options.json", "nowhere.hdf5"])
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
