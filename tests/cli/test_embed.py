@@ -157,7 +157,7 @@ def test_a_name_that_is_not_utf_8_is_named(bilm_model: Path, tmp_path: Path, cap
 
 
 def test_a_full_disk_is_one_line_and_no_crash_when_hdf5_ends(allennlp_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("The bank raised rates because it had no choice , said Mr. Smith .\n" * 3000)
+    (tmp_path / "text").write_text("The bank raised rates because it had no choice , said Mr. Smith .\n" * 600)
 
     def limit_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (512_000, resource.RLIM_INFINITY))
@@ -268,7 +268,7 @@ def test_wrong_usage(options: list[str], message: str, bilm_model: Path, capsys:
 
 def test_a_killed_run_goes_on_to_the_same_file(allennlp_model: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(
-        "".join(f"The bank raised rates {i} times .\n" for i in range(9000)), encoding="utf-8"
+        "".join(f"The bank raised rates {i} times .\n" for i in range(4500)), encoding="utf-8"
     )
     arguments = [*COMMAND, "embed", "text", "--model", str(allennlp_model), "--threads=1", "--output"]
     process = subprocess.Popen([*arguments, "killed.hdf5"], cwd=tmp_path, stdout=subprocess.DEVNULL)

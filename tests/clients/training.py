@@ -20,6 +20,8 @@ NAMES = ["O", "B-PER", "I-PER"]
 WORDS = ["the", "river", "saw", "Ann", "Bob", "Lee", "and", "left", "."]
 TAGGERS = ["linear", "bilstm-crf"]
 HEADS = [*TAGGERS, "mean", "max", "bcn", "esim"]
+# "max" reads single sentences too, as "mean" does here
+PAIR_HEADS = ["max", "esim"]
 
 Example = dict[str, Any]
 
@@ -50,7 +52,7 @@ def make_examples(head: str, count: int = 16, seed: int = 0) -> list[Example]:
     tokenizer, examples = make_tokenizer(), []
     texts = sentences(count, seed)
     for number, words in enumerate(texts):
-        pair = [texts[number - 1]] if head == "esim" else []
+        pair = [texts[number - 1]] if head in PAIR_HEADS else []
         encoded = dict(tokenizer(words, *pair, is_split_into_words=True))
         tags = tag(words)
         if head in TAGGERS:

@@ -657,6 +657,8 @@ def test_memory_does_not_grow_with_steps_of_changing_shapes(cls: type, fields: d
     for step in range(12):
         model(**batch_of(made[step % 5 : step % 5 + 1 + step % 3])).loss.backward()
         model.zero_grad()
-        counts.append(live())
+        if step in (2, 11):
+            # slow, as it looks at all objects of the process
+            counts.append(live())
 
-    assert counts[-1] <= counts[2]
+    assert counts[1] <= counts[0]
