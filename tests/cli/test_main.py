@@ -250,22 +250,16 @@ WITHOUT_H5PY = """
 import sys
 sys.modules["h5py"] = None
 from elmo_hf.cli import main
-sys.exit(main(sys.argv[1:]))
+for command in ("convert weights.hdf5 --output m", "convert --list", "export m --output e"):
+    print(main(command.split()))
 """
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["convert", "weights.hdf5", "--output", "m"], ["convert", "--list"], ["export", "m", "--output", "e"]],
-    ids=" ".join,
-)
-def test_without_the_extra_one_line_says_what_to_install(arguments: list[str]) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", WITHOUT_H5PY, *arguments], capture_output=True, text=True, check=False
-    )
+def test_without_the_extra_one_line_says_what_to_install() -> None:
+    ended = subprocess.run([sys.executable, "-c", WITHOUT_H5PY], capture_output=True, text=True, check=True)
 
-    assert ended.returncode == 1
-    assert ended.stderr == 'elmo-hf: error: h5py is not installed: pip install "elmo_hf[convert]"\n'
+    assert ended.stdout == "1\n" * 3
+    assert ended.stderr == 'elmo-hf: error: h5py is not installed: pip install "elmo_hf[convert]"\n' * 3
 
 
 def test_debug_shows_where_an_error_came_from(tmp_path: Path, capsys: Captured) -> None:
@@ -333,7 +327,7 @@ def test_a_full_standard_output_is_named(unbuffered: str, bilm_model: Path) -> N
     assert process.stderr == "elmo-hf: error: standard input or output fails: No space left on device\n"
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_matter(closed: str, bilm_original: Path, tmp_path: Path) -> None:
     arguments = ["convert", str(bilm_original), "--output", str(tmp_path / "model")]
     process = subprocess.run(

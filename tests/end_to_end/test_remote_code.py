@@ -128,8 +128,7 @@ def test_what_was_saved_without_the_package_loads_with_it_and_without(
             np.testing.assert_array_equal(actual[name], value)
 
 
-@pytest.mark.parametrize("how", ["without", "with"])
-def test_a_tokenizer_with_a_dictionary_travels(how: str, tmp_path: Path) -> None:
+def test_a_tokenizer_with_a_dictionary_travels(tmp_path: Path) -> None:
     tokenizer = ElmoTokenizer(
         ["<oov>", "<bos>", "<eos>", "EU-wide"],
         char_vocab=[*"EU-wideHà Nộ", "<bow>", "<eow>", "<pad>", "<oov>", "<bos>", "<eos>"],
@@ -151,8 +150,8 @@ def test_a_tokenizer_with_a_dictionary_travels(how: str, tmp_path: Path) -> None
     with torch.no_grad():
         vectors = tagger.elmo(**batch).last_hidden_state.numpy()
 
-    read_elsewhere(how, tmp_path / "first", tmp_path / "second")
-    actual = read_elsewhere(how, tmp_path / "second", tmp_path / "third")
+    read_elsewhere("without", tmp_path / "first", tmp_path / "second")
+    actual = read_elsewhere("with", tmp_path / "second", tmp_path / "third")
 
     np.testing.assert_array_equal(actual["vectors"], vectors)
     np.testing.assert_array_equal(actual["char_ids"], batch["char_ids"])
