@@ -70,17 +70,27 @@ def read_inputs(
             f"`inputs_embeds` is {tuple(inputs_embeds.shape)} of {inputs_embeds.dtype}; this model takes "
             f"floating-point numbers (sentences, words, {width}), as its `embed_words` returns them."
         )
-    mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
+    shape = inputs_embeds.shape[:2]
     for name, part in (("attention_mask", attention_mask), ("input_ids", input_ids)):
-        if part is not None and part.shape != mask.shape:
+        if part is not None and part.shape != shape:
             raise ValueError(
-                f"`{name}` is {tuple(part.shape)} where `inputs_embeds` has {tuple(mask.shape)} sentences and words."
+                f"`{name}` is {tuple(part.shape)} where `inputs_embeds` has {tuple(shape)} sentences and words."
             )
+    return BilmInputs(find_mask(config, input_ids, attention_mask, inputs_embeds), None, inputs_embeds)
+
+
+def find_mask(
+    config: ElmoConfig,
+    input_ids: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
+    vectors: torch.Tensor,
+) -> torch.Tensor:
+    """Return where the words of `vectors`, `[B, T, ...]`, are, `[B, T]`: by the mask, or else by the word ids."""
     if attention_mask is not None:
-        mask = attention_mask != 0
-    elif input_ids is not None:
-        mask = ~is_one_of(input_ids, config.pad_token_id)
-    return BilmInputs(mask, None, inputs_embeds)
+        return attention_mask != 0
+    if input_ids is not None:
+        return ~is_one_of(input_ids, config.pad_token_id)
+    return torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
 
 
 def read_ids(
@@ -304,6 +314,7 @@ __all__ = [
     "check_labels",
     "check_numbers",
     "check_words",
+    "find_mask",
     "find_sentences",
     "is_one_of",
     "label_fraction",

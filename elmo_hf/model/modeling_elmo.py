@@ -46,6 +46,7 @@ from .inputs_elmo import (
     check_labels,
     check_numbers,
     check_words,
+    find_mask,
     find_sentences,
     is_one_of,
     label_fraction,
@@ -315,6 +316,8 @@ class ElmoModel(ElmoPreTrainedModel):
             ends.append(end)
         return BilmOutput(tuple(layers), tuple(ends))
 
+    # its groups of words differ from batch to batch: as `run_bilm`
+    @torch.compiler.disable
     def encode_words(self, inputs: BilmInputs) -> torch.Tensor:
         """Return the token layer, `[B, 1, T, P]`, or `[B, 2, T, P]` with words of their own for each direction."""
         if inputs.embeds is not None:
@@ -657,12 +660,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
                 f"`bilm_layers` is {tuple(bilm_layers.shape)}; this model and batch take {wanted}, (sentences, words, "
                 "layers, width): stack the model's own `hidden_states`."
             )
-        if attention_mask is not None:
-            mask = attention_mask != 0
-        elif input_ids is not None:
-            mask = ~is_one_of(input_ids, self.config.pad_token_id)
-        else:
-            mask = torch.ones(batch, dtype=torch.bool, device=bilm_layers.device)
+        mask = find_mask(self.config, input_ids, attention_mask, bilm_layers)
         # whatever stands at padding
         return bilm_layers.to(self.dtype).masked_fill(~mask[:, :, None, None], 0).unbind(dim=2), mask
 
