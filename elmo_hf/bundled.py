@@ -3,9 +3,8 @@
 from pathlib import Path
 
 
-#: The folder of a small English ELMo with its softmax, for `from_pretrained`.
-#: The README.md in it has the command that made it.
 ELMO_TINY_EN = Path(__file__).with_name("elmo-tiny-en")
+"""The folder of a small English ELMo with its softmax, for `from_pretrained`. Its README.md says how it was made."""
 
 
 def model_folder(name: str) -> Path:

@@ -1,36 +1,49 @@
-"""Hook of MkDocs that adds the output of `elmo-hf COMMAND --help` to the page of commands."""
+"""The generated part of the page of commands: a table of them, and what `elmo-hf COMMAND --help` prints."""
 
 import argparse
 import os
+import re
 from collections.abc import Iterator
-from typing import Any
-
-from mkdocs.structure.pages import Page
-
-from elmo_hf.cli.main import build_parser
 
 
-PAGE = "commands.md"
+# the width at which argparse wraps lines, in place of the terminal's
+WIDTH = "100"
 
 
-def blocks(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield the section of a command, and those of its subcommands."""
-    yield block(name, parser)
+def render(parser: argparse.ArgumentParser) -> str:
+    """Return the table and the sections in Markdown.
+
+    Args:
+        parser: The parser of `elmo-hf`.
+    """
+    commands = list(find_commands(parser.prog, parser))
+    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {summary} |" for name, summary, _ in commands]
+    everything = [(parser.prog, parser), *((name, command) for name, _, command in commands)]
+    sections = [f"## {name}\n\n```text\n{help_of(command)}\n```" for name, command in everything]
+    return "\n".join(["| command | what it does |", "|---|---|", *rows]) + "\n\n" + "\n\n".join(sections)
+
+
+def find_commands(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Yield the name, the summary and the parser of each command; of a command with subcommands, those of each."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for inner, command in action.choices.items():
-                yield from blocks(f"{name} {inner}", command)
+            for choice in action._choices_actions:
+                inner, command = f"{name} {choice.dest}", action.choices[choice.dest]
+                yield from list(find_commands(inner, command)) or [(inner, choice.help or "", command)]
 
 
-def block(name: str, parser: argparse.ArgumentParser) -> str:
-    """Return the section of one command."""
-    return f"## {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n"
+def help_of(parser: argparse.ArgumentParser) -> str:
+    """Return the help of a command as the newest Python formats it, which names the value of aliases once."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = WIDTH
+    try:
+        text = parser.format_help()
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
+    return re.sub(r"(--[\w-]+) [A-Z]+, (?=--)", r"\1, ", text).rstrip()
 
 
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Append the sections to the page's own text."""
-    if page.file.src_uri != PAGE:
-        return markdown
-    # argparse wraps lines at this width instead of the terminal's
-    os.environ["COLUMNS"] = "100"
-    return "\n".join([markdown, *blocks("elmo-hf", build_parser())])
+__all__ = ["render"]

@@ -19,7 +19,7 @@ class Fields(griffe.Extension):
                     default=field.value,
                 )
                 for field in cls.attributes.values()
-                if field.annotation is not None and "ClassVar" not in str(field.annotation)
+                if field.annotation is not None and field.value is not None and "ClassVar" not in str(field.annotation)
             ]
             function = griffe.Function("__init__", parameters=griffe.Parameters(griffe.Parameter("self"), *fields))
             cls.set_member("__init__", function)

@@ -4,21 +4,27 @@ The reader's folder holds the original files `weights.hdf5` and `options.json`, 
 `sentences.txt` and `proteins.fasta`; the original of `examples/convert_original.py` is in the cache at home. Python
 blocks run on random weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo
 itself, so that a page shows the output of a real model.
+
+The page of commands and the Python reference have parts that `docs/site/generate.py` writes, which must be up to date.
 """
 
+import importlib
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from doctest import ELLIPSIS
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from sybil import Document
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
+import elmo_hf
+import elmo_hf_conversion
 from elmo_hf import cli
 from elmo_hf_conversion import convert
 from support.original_formats import write_bilm_hdf5
@@ -121,6 +127,31 @@ def test_the_picture_shows_what_the_model_computes(tmp_path: Path) -> None:
     )
     assert len(FRACTION.findall(committed)) == 36
     assert comparable(texts, abs=0.011) == comparable(committed)
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """A function that imports a module of the site."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "site")
+    return importlib.import_module
+
+
+def test_generated_parts_are_up_to_date(site: Callable[[str], ModuleType]) -> None:
+    for page, text in site("generate").pages():
+        # argparse wraps lines differently from version to version
+        assert page.read_text(encoding="utf-8").split() == text.split(), "run `python docs/site/generate.py`"
+
+
+def test_the_reference_has_every_public_name(site: Callable[[str], ModuleType]) -> None:
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    names = {*elmo_hf.__all__, *elmo_hf_conversion.__all__}
+    assert names == {name for name in names if re.search(rf"^\* `{name}\b", page, re.MULTILINE)}
+
+    on_the_site = site("reference").on_page_markdown(
+        page, SimpleNamespace(file=SimpleNamespace(src_uri="reference.md"))
+    )
+    assert on_the_site.count(":::") > 20
+    assert "generated" not in on_the_site
 
 
 def commands(block: str) -> Iterator[tuple[str, str]]:
