@@ -2,15 +2,16 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .reading import add_reading, add_source, format_of, read_input
 from .shared import (
     Commands,
     add_model,
-    add_tokenized,
     counted,
     printable,
     shows_progress,
@@ -27,18 +28,6 @@ if TYPE_CHECKING:
 # dimensions of a vector that a table shows
 SHOWN_DIMENSIONS = 6
 
-# formats of input files by suffix; any other suffix is plain text
-FORMATS = {
-    ".conll": "conll",
-    ".conllu": "conll",
-    ".fa": "fasta",
-    ".faa": "fasta",
-    ".fasta": "fasta",
-    ".json": "jsonl",
-    ".jsonl": "jsonl",
-}
-COMPRESSED = {".gz", ".bz2", ".xz"}
-
 
 def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
     """Add the parser of `elmo-hf embed`."""
@@ -49,39 +38,12 @@ def add_embed(commands: Commands, shared: argparse.ArgumentParser) -> None:
         description="Compute a vector for each word of each sentence. Without --output, show them as a table.",
         epilog='examples: elmo-hf embed --text "The bank raised rates ."; elmo-hf embed text.gz --output vectors.hdf5',
     )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--text", action="append", metavar="TEXT", help="a sentence; repeat the option for several")
-    source.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="UTF-8 file, plain or compressed by gzip, bzip2 or xz; - reads standard input",
-    )
+    add_source(parser)
     add_model(parser)
-    _add_reading(parser.add_argument_group("input"))
+    add_reading(parser.add_argument_group("input"))
     _add_computing(parser.add_argument_group("computation"))
     _add_writing(parser.add_argument_group("output"))
     parser.set_defaults(run=_embed, wrong_usage=parser.error)
-
-
-def _add_reading(group: Any) -> None:
-    group.add_argument(
-        "--format",
-        choices=("text", "conll", "fasta", "jsonl"),
-        help="text: one sentence a line; conll: one word a line, and an empty line after each sentence; fasta: "
-        "proteins, whose residues are the words; jsonl: one JSON object a line with a text or a list of words, or CSV "
-        "or TSV with a header (default: by the suffix, .conll, .conllu, .fasta, .fa, .faa, .jsonl or .json, else "
-        "text)",
-    )
-    add_tokenized(group)
-    group.add_argument(
-        "--word-column", type=int, metavar="K", help="column of the words in conll (default: 0, or 1 in CoNLL-U)"
-    )
-    group.add_argument(
-        "--text-field",
-        metavar="NAME",
-        help="field or column of the text in jsonl (default: text, sentence, tokens or words)",
-    )
 
 
 def _add_computing(group: Any) -> None:
@@ -173,7 +135,7 @@ def _write(options: argparse.Namespace, layers: str | int) -> int:
     except KeyboardInterrupt:
         print("Interrupted: the same command with --resume goes on.", file=sys.stderr)
         raise
-    sentence, word = ("sequence", "residue") if _format_of(options) == "fasta" else ("sentence", "word")
+    sentence, word = ("sequence", "residue") if format_of(options) == "fasta" else ("sentence", "word")
     print(f"Wrote {counted(num_sentences, sentence)} of {counted(num_words, word)} to {options.output}.")
     return 0
 
@@ -189,34 +151,9 @@ def _engine_of(options: argparse.Namespace) -> "RayEngine | None":
 
 def _read_input(options: argparse.Namespace) -> Iterator["SentenceInput"]:
     """Read the sentences that the options name, each a text, a list of words, or both."""
-    from elmo_hf.data.corpus import read_lines
-    from elmo_hf.data.fasta import read_fasta
     from elmo_hf.data.records import read_texts
-    from elmo_hf.data.tagged import read_conll_words
-    from elmo_hf.embedding.sentences import Sentence
 
-    file_format = _format_of(options)
-    texts: Iterable[SentenceInput]
-    if options.text is not None:
-        texts = options.text
-    elif file_format == "text":
-        texts = read_lines(options.file)
-    elif file_format == "fasta":
-        texts = (
-            Sentence(record.sequence, list(record.sequence), record.identifier) for record in read_fasta(options.file)
-        )
-    elif file_format == "conll":
-        texts = read_conll_words(options.file, word_column=options.word_column)
-    else:
-        texts = read_texts(options.file, text=options.text_field)
-    split = options.tokenized
-    return (Sentence(text, text.split()) if split and isinstance(text, str) else text for text in texts)
-
-
-def _format_of(options: argparse.Namespace) -> str:
-    """Return the format of the input: the option, or what the suffix says."""
-    suffixes = [suffix for suffix in Path(options.file or "").suffixes if suffix not in COMPRESSED]
-    return options.format or FORMATS.get(suffixes[-1] if suffixes else "", "text")
+    return read_input(options, partial(read_texts, text=options.text_field))
 
 
 def _show(options: argparse.Namespace, layers: str | int) -> int:

@@ -186,7 +186,7 @@ def arrays_of(path: Path) -> list[np.ndarray]:
         ("s.conllu", "# text = a b\n1\ta\tx" + "\t_" * 7 + "\n2\tb\tx" + "\t_" * 7 + "\n\n1\tEU-wide" + "\t_" * 8, []),
         ("s.jsonl", '{"tokens": ["a", "b"]}\n{"tokens": ["EU-wide"]}\n', []),
         ("s.jsonl", '{"id": 1, "body": "a b"}\n{"id": 2, "body": "EU-wide"}\n', ["--text-field=body", "--tokenized"]),
-        ("s.csv", 'text,label\n"a b",1\nEU-wide,2\n', ["--format=jsonl"]),
+        ("s.csv", 'text,label\n"a b",1\nEU-wide,2\n', []),
         ("s.txt", "O a\nO b\n\nO EU-wide\n", ["--format=conll", "--word-column=1"]),
         ("s.txt", "a b\nEU-wide\n", ["--tokenized"]),
     ],

@@ -1,0 +1,106 @@
+"""The input of `embed` and `predict`: sentences from the command line, a file or standard input."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .shared import add_tokenized
+
+
+if TYPE_CHECKING:
+    from elmo_hf.embedding.sentences import SentenceInput
+
+# what a file in the format jsonl gives for a line
+Record = TypeVar("Record")
+
+# formats of input files by suffix; any other suffix is plain text
+FORMATS = {
+    ".conll": "conll",
+    ".conllu": "conll",
+    ".csv": "jsonl",
+    ".fa": "fasta",
+    ".faa": "fasta",
+    ".fasta": "fasta",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+    ".tsv": "jsonl",
+}
+COMPRESSED = {".gz", ".bz2", ".xz"}
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Give a command the option --text and the argument FILE, of which the user gives one."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--text", action="append", metavar="TEXT", help="a sentence; repeat the option for several")
+    source.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="UTF-8 file, plain or compressed by gzip, bzip2 or xz; - reads standard input",
+    )
+
+
+def add_reading(group: Any) -> None:
+    """Give a group of options those that say how FILE is read."""
+    group.add_argument(
+        "--format",
+        choices=("text", "conll", "fasta", "jsonl"),
+        help="text: one sentence a line; conll: one word a line, and an empty line after each sentence; fasta: "
+        "proteins, whose residues are the words; jsonl: one JSON object a line with a text or a list of words, or CSV "
+        "or TSV with a header (default: by the suffix, .conll, .conllu, .fasta, .fa, .faa, .jsonl, .json, .csv or "
+        ".tsv, else text)",
+    )
+    add_tokenized(group)
+    group.add_argument(
+        "--word-column", type=int, metavar="K", help="column of the words in conll (default: 0, or 1 in CoNLL-U)"
+    )
+    group.add_argument(
+        "--text-field",
+        metavar="NAME",
+        help="field or column of the text in jsonl (default: text, sentence, tokens or words)",
+    )
+
+
+def read_input(
+    options: argparse.Namespace, read_records: Callable[[str], Iterable[Record]]
+) -> "Iterator[SentenceInput | Record]":
+    """Read the sentences that the options name, each a text, a list of words, or both.
+
+    Args:
+        options: The options of `add_source` and `add_reading`.
+        read_records: Reads a file in the format jsonl.
+
+    Raises:
+        ElmoError: If the file cannot be read.
+    """
+    from elmo_hf.data.corpus import read_lines
+    from elmo_hf.data.fasta import read_fasta
+    from elmo_hf.data.tagged import read_conll_words
+    from elmo_hf.embedding.sentences import Sentence
+
+    file_format = format_of(options)
+    texts: Iterable[SentenceInput | Record]
+    if options.text is not None:
+        texts = options.text
+    elif file_format == "text":
+        texts = read_lines(options.file)
+    elif file_format == "fasta":
+        texts = (
+            Sentence(record.sequence, list(record.sequence), record.identifier) for record in read_fasta(options.file)
+        )
+    elif file_format == "conll":
+        texts = read_conll_words(options.file, word_column=options.word_column)
+    else:
+        texts = read_records(options.file)
+    split = options.tokenized
+    return (Sentence(text, text.split()) if split and isinstance(text, str) else text for text in texts)
+
+
+def format_of(options: argparse.Namespace) -> str:
+    """Return the format of the input: the option, or what the suffix says."""
+    suffixes = [suffix for suffix in Path(options.file or "").suffixes if suffix not in COMPRESSED]
+    return options.format or FORMATS.get(suffixes[-1] if suffixes else "", "text")
+
+
+__all__ = ["add_reading", "add_source", "format_of", "read_input"]
