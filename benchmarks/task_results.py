@@ -214,7 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what ELMo adds to a task.")
     parser.add_argument("files", nargs="+", help="train, dev and test; or one file of columns")
     parser.add_argument("--head", required=True, help="linear, bilstm-crf, mean, max, bcn or esim")
-    parser.add_argument("--model", default=str(ELMO_TINY_EN), help="folder of the biLM; elmo-tiny-en by default")
+    parser.add_argument("--model", default=ELMO_TINY_EN, help="folder of the biLM; elmo-tiny-en by default")
     parser.add_argument("--without-elmo", action="store_true", help="learn word embeddings instead")
     parser.add_argument("--part", type=float, default=1.0, help="share of the training set that is used")
     parser.add_argument("--hidden-size", type=int, default=100, help="width of one direction of a biLSTM")

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from elmo_hf import ElmoConfig, ElmoTokenizer
+from elmo_hf.bundled import model_folder
 from elmo_hf.errors import one_line
 from elmo_hf.files import DeferredErrorFile, new_folder, refuse_existing
 from elmo_hf.inspection import read_config, read_json
@@ -51,7 +52,7 @@ def export(model_dir: str | Path, output: str | Path, *, format: str = "allennlp
     A model that was converted and not trained gives the arrays of its original, bit by bit, in float32.
 
     Args:
-        model_dir: The folder of a model, of any class and precision.
+        model_dir: The folder of a model, of any class and precision, or `elmo-tiny-en`.
         output: The folder to create; it must not exist.
         format: One of `FORMATS`.
 
@@ -64,7 +65,7 @@ def export(model_dir: str | Path, output: str | Path, *, format: str = "allennlp
     """
     if format not in FORMATS:
         raise ConversionError(f"There is no format {format!r} to export to. Give one of: {', '.join(FORMATS)}.")
-    folder, output = Path(model_dir), Path(output)
+    folder, output = model_folder(model_dir), Path(output)
     refuse_existing(output)
     config = read_config(folder)
     _refuse_unfit(config, folder)

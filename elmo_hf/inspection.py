@@ -8,6 +8,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from .bundled import model_folder
 from .errors import ElmoError, one_line
 from .model.configuration_elmo import ElmoConfig
 
@@ -29,8 +30,8 @@ PARTS = (
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
-def describe(folder: Path) -> list[tuple[str, str]]:
-    """Describe a model folder.
+def describe(folder: str | Path) -> list[tuple[str, str]]:
+    """Describe a model folder, or `elmo-tiny-en`, which comes with the package.
 
     Returns:
         Rows of a name and a value.
@@ -38,6 +39,7 @@ def describe(folder: Path) -> list[tuple[str, str]]:
     Raises:
         ElmoError: If it is not a model folder, or a file in it is damaged.
     """
+    folder = model_folder(folder)
     config = read_config(folder)
     counts, dtypes = _count_parameters(folder)
     total = sum(counts.values())
@@ -56,12 +58,13 @@ def describe(folder: Path) -> list[tuple[str, str]]:
     ]
 
 
-def read_config(folder: Path) -> ElmoConfig:
-    """Read the configuration of a model folder.
+def read_config(folder: str | Path) -> ElmoConfig:
+    """Read the configuration of a model folder, or of `elmo-tiny-en`, which comes with the package.
 
     Raises:
         ElmoError: If the folder has no configuration, or that of another kind of model.
     """
+    folder = model_folder(folder)
     values = read_json(folder / "config.json")
     if not values:
         raise ElmoError(f"{folder} is not a model folder, as it has no config.json: make one with `elmo-hf convert`.")

@@ -63,7 +63,7 @@ def main() -> None:
     logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(ELMO_TINY_EN)
     model = AutoModelForMaskedLM.from_pretrained(ELMO_TINY_EN)
-    print(f"The model: {ELMO_TINY_EN.name}, {model.num_parameters():,} parameters, English")
+    print(f"The model: elmo-tiny-en, {model.num_parameters():,} parameters, English")
 
     show_meanings(model.elmo, tokenizer)
     show_unseen_words(model.elmo, tokenizer)

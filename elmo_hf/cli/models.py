@@ -131,7 +131,7 @@ def add_export(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "the format cannot hold. Or write the model as ONNX, for programs without PyTorch.",
         epilog="example: elmo-hf export my-elmo --format allennlp-hdf5 --output original",
     )
-    parser.add_argument("model", type=Path, metavar="DIR", help="model folder")
+    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-tiny-en")
     parser.add_argument(
         "--format",
         default="allennlp-hdf5",
@@ -166,7 +166,7 @@ def _export_onnx(options: argparse.Namespace) -> int:
     from elmo_hf.integrations.onnx_export import export_onnx
 
     silence_libraries()
-    path = export_onnx(model_folder(str(options.model)), options.output)
+    path = export_onnx(options.model, options.output)
     print(f"Exported to {path} ({readable_size(path.stat().st_size)}).")
     return 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from elmo_hf.bundled import model_folder
 from elmo_hf.data.batches import windows
 from elmo_hf.errors import ElmoError
 
@@ -41,7 +42,7 @@ def embed_corpus(
     an interruption.
 
     Args:
-        folder: A model folder, as `elmo-hf convert` writes it.
+        folder: A model folder, as `elmo-hf convert` writes it, or `elmo-tiny-en`, which comes with the package.
         sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`, whose key
             names its vectors. To resume a run, pass all sentences again, from the first one.
         output: The new file. Its suffix chooses the format: `.npz`, `.hdf5`, `.safetensors`, `.parquet` or `.npy`
@@ -71,7 +72,7 @@ def embed_corpus(
     if not (resume and parts.has_output()):
         # before the model is loaded
         check_output(parts.output, dtype)
-    embedder = PartEmbedder(Path(folder), device, CorpusOptions(layers, pool, dtype, batch_size))
+    embedder = PartEmbedder(model_folder(folder), device, CorpusOptions(layers, pool, dtype, batch_size))
     run = CorpusRun(embedder, parts)
     run.run(checked, engine or LocalEngine(), resume=resume, progress=progress)
     return run.num_sentences, run.num_words

@@ -9,6 +9,7 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError, one_line
 
 
@@ -19,7 +20,7 @@ def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTra
     weights that the configuration does not call for, integers, and NaN. `load` raises an error for each of these.
 
     Args:
-        folder: A model folder, as `elmo-hf convert` writes it.
+        folder: A model folder, as `elmo-hf convert` writes it, or `elmo-tiny-en`, which comes with the package.
         model_class: The class to load; by default the model without a head.
 
     Returns:
@@ -28,8 +29,9 @@ def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTra
     Raises:
         ElmoError: If a part of the folder is missing or damaged, or the class has a softmax and the folder has none.
     """
+    folder = model_folder(folder)
     with _naming_the_damaged(folder, "model"):
-        integers = _integer_weights(Path(folder))
+        integers = _integer_weights(folder)
         model, report = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
     _check_softmax(folder, model, report)
     problems = {

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from transformers.dynamic_module_utils import custom_object_save
 
+from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.files import new_folder
 from elmo_hf.inspection import read_config
@@ -31,13 +32,13 @@ def copy_model(folder: str | Path, output: str | Path) -> None:
     an older folder up to date. Checkpoints of a training and other files are left out.
 
     Args:
-        folder: The model folder.
+        folder: The model folder, or `elmo-tiny-en`, which comes with the package.
         output: The folder to create; it appears once it is complete.
 
     Raises:
         ElmoError: If `folder` is no model folder, or `output` exists or cannot be written.
     """
-    folder, output = Path(folder), Path(output)
+    folder, output = model_folder(folder), Path(output)
     config = read_config(folder)
     files = sorted({path for pattern in KEPT for path in folder.glob(pattern)})
     if not any(path.suffix == ".safetensors" for path in files):

@@ -23,6 +23,7 @@ from huggingface_hub.utils import validate_repo_id
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from elmo_hf import __version__, model
+from elmo_hf.bundled import model_folder
 from elmo_hf.embedding.loading import load
 from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.inspection import read_config, read_json
@@ -206,7 +207,7 @@ def prepare(
     Raises:
         ElmoError: If the folder is not a complete model, the Hub does not allow a name, or the licence is not known.
     """
-    folder = Path(folder)
+    folder = model_folder(folder)
     check_name(repo_id)
     given = {"license": _check_license(license), "language": _one_or_list(language), "base_model": base_model}
     given = {key: value for key, value in given.items() if value}

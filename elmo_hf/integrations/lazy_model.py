@@ -29,7 +29,7 @@ class LazyModel:
     def __init__(
         self, name: str | Path, *, device: str = "cpu", layers: str | int = "mix", batch_size: int = 32
     ) -> None:
-        self.folder = model_folder(str(name))
+        self.folder = model_folder(name)
         config = read_config(self.folder)
         self.device = device
         self.layers = parse_layer(layers, config.num_hidden_layers)

@@ -85,8 +85,8 @@ def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Pa
     trained on single sentences reads only those.
 
     Args:
-        model: A model; or a model folder, which is exported with the logits of its task or masked language model if
-            it was saved with one, and else as vectors.
+        model: A model; or a model folder, or `elmo-tiny-en`. A folder is exported with the logits of its task or
+            masked language model if it was saved with one, and else as vectors.
         path: The file to create; it must not exist.
 
     Returns:
@@ -98,7 +98,7 @@ def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Pa
     path = Path(path)
     _check_packages()
     check_new_file(path)
-    loaded = model if isinstance(model, PreTrainedModel) else _load(Path(model))
+    loaded = model if isinstance(model, PreTrainedModel) else _load(model)
     _check_model(loaded)
     training = loaded.training
     try:
@@ -117,7 +117,7 @@ def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Pa
     return path
 
 
-def _load(folder: Path) -> PreTrainedModel:
+def _load(folder: str | Path) -> PreTrainedModel:
     architectures = read_config(folder).architectures or [""]
     model, _ = load(folder, CLASSES_WITH_LOGITS.get(architectures[0], AutoModel))
     return model.float()

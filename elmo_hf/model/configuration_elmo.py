@@ -13,6 +13,7 @@
 # limitations under the License.
 """ELMo model configuration."""
 
+from os import PathLike
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
@@ -51,6 +52,15 @@ LAYER_CHOICES = ("mix", "average", "top")
 
 # non-linearities that commute with the maximum over a word's characters
 MONOTONIC = ("relu", "tanh")
+
+
+def find_model(name: str | PathLike[str]) -> str | PathLike[str]:
+    """Return the folder of `elmo-tiny-en`, the model in the package elmo_hf, if it is installed; else the name."""
+    try:
+        from elmo_hf.bundled import NAME, model_folder
+    except ImportError:
+        return name
+    return model_folder(name) if name == NAME else name
 
 
 @strict
@@ -165,6 +175,13 @@ class ElmoConfig(PreTrainedConfig):
         if set(names.values()) != set(self.label2id or {}):
             self.label2id = {name: number for number, name in names.items()}
 
+    @classmethod
+    def get_config_dict(
+        cls, pretrained_model_name_or_path: str | PathLike[str], **kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Read as `PreTrainedConfig.get_config_dict` does, and `elmo-tiny-en` from the package elmo_hf."""
+        return super().get_config_dict(find_model(pretrained_model_name_or_path), **kwargs)
+
     @property
     def keys_to_ignore_at_inference(self) -> list[str]:
         """What `Trainer` does not gather: the state, and layers of which only some are there."""
@@ -224,4 +241,4 @@ class ElmoConfig(PreTrainedConfig):
                 )
 
 
-__all__ = ["ElmoConfig"]
+__all__ = ["ElmoConfig", "find_model"]

@@ -26,6 +26,7 @@ vector, `C` width of the cell, `L` biLSTM layers, `V` words of the vocabulary.
 
 import math
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 
-from .configuration_elmo import ElmoConfig
+from .configuration_elmo import ElmoConfig, find_model
 from .crf_elmo import ElmoCrf
 from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoPairClassifier, ElmoTaskLstm, choose_head
 from .inputs_elmo import (
@@ -172,9 +173,19 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 module.gamma.requires_grad_(module.layer == "mix")
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """Load as `PreTrainedModel.from_pretrained` does, then freeze what the configuration says is not trained."""
-        loaded = super().from_pretrained(*args, **kwargs)
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | PathLike[str] | None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Load as `PreTrainedModel.from_pretrained` does, then freeze what the configuration says is not trained.
+
+        Args:
+            pretrained_model_name_or_path: A folder, a name on the Hub, or `elmo-tiny-en`, which comes with the
+                package elmo_hf. `None` with a `state_dict`.
+            *args: Passed on.
+            **kwargs: Passed on, too.
+        """
+        name = pretrained_model_name_or_path
+        loaded = super().from_pretrained(name if name is None else find_model(name), *args, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.mark_trainable()
         return loaded

@@ -44,6 +44,7 @@ from .batch_encoding_elmo import (
     words_of_encoding,
 )
 from .characters_elmo import BYTES, DictionarySpelling, Spelling, number_characters
+from .configuration_elmo import find_model
 from .pre_tokenizers_elmo import PATTERNS, make_pre_tokenizer, name_of_pre_tokenizer
 from .tokenizer_backend_elmo import (
     BOS,
@@ -173,6 +174,13 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         self._adapt_backend()
 
     # loading, saving and training
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | PathLike[str], *args: Any, **kwargs: Any
+    ) -> "ElmoTokenizer":
+        """Load as `PreTrainedTokenizerBase.from_pretrained` does, and `elmo-tiny-en` from the package elmo_hf."""
+        return super().from_pretrained(find_model(pretrained_model_name_or_path), *args, **kwargs)
 
     @classmethod
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]

@@ -22,7 +22,7 @@ from transformers import (
     Trainer,
 )
 
-from elmo_hf.bundled import ELMO_TINY_EN, model_folder
+from elmo_hf.bundled import NAME, model_folder
 from elmo_hf.data.batches import batches_by_length
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
@@ -361,7 +361,7 @@ def write_card(
             pipeline_tag=task,
             tags=["elmo"],
             # only names on the Hub
-            base_model=None if Path(base).exists() or base == ELMO_TINY_EN.name else base,
+            base_model=None if Path(base).exists() or base == NAME else base,
             eval_results=results,
         ),
     )

@@ -122,12 +122,13 @@ def load_language_model(folder: str | Path) -> tuple[ElmoForPreTraining, ElmoTok
     """Load a language model with its softmax, and its tokenizer.
 
     Args:
-        folder: A model folder, from a training or from `elmo-hf convert` with a checkpoint that has a softmax.
+        folder: A model folder, from a training or from `elmo-hf convert` with a checkpoint that has a softmax; or
+            `elmo-tiny-en`, which comes with the package.
 
     Raises:
         ElmoError: If it has no softmax, or no vocabulary that fits the softmax, or a part is missing or damaged.
     """
-    read_config(Path(folder))
+    read_config(folder)
     model, tokenizer = load(folder, ElmoForPreTraining)
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise ElmoError(

@@ -64,7 +64,7 @@ def test_vectors_of_the_vocabulary_do_not_hide_those_of_the_sentence() -> None:
 
 def test_a_saved_pipeline_names_the_model(tmp_path: Path) -> None:
     pipeline = spacy.blank("en")
-    pipeline.add_pipe("elmo", config={"model": str(ELMO_TINY_EN), "layers": 0})
+    pipeline.add_pipe("elmo", config={"model": ELMO_TINY_EN, "layers": 0})
 
     pipeline.to_disk(tmp_path / "pipeline")
 

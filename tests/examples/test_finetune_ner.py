@@ -111,7 +111,7 @@ def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path)
 
 
 def test_the_bilm_is_trained_if_it_is_to_be(run: Run) -> None:
-    before = load_file(ELMO_TINY_EN / "model.safetensors")
+    before = load_file(f"{ELMO_TINY_EN}/model.safetensors")
     for name, options, same in ("a", [], True), ("b", ["--no-layers-once"], True), ("c", ["--unfreeze"], False):
         run("--epochs=1", f"--output={name}", *options)
         after = load_file(f"{name}/model.safetensors")

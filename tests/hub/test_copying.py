@@ -97,6 +97,8 @@ def test_what_cannot_be_copied_is_named(tmp_path: Path) -> None:
 def test_the_configuration_keeps_its_fields(tmp_path: Path) -> None:
     copy_model(ELMO_TINY_EN, tmp_path / "copy")
 
-    before, after = (json.loads((folder / "config.json").read_text()) for folder in (ELMO_TINY_EN, tmp_path / "copy"))
+    before, after = (
+        json.loads((folder / "config.json").read_text()) for folder in (Path(ELMO_TINY_EN), tmp_path / "copy")
+    )
     assert after.pop("auto_map")["AutoModel"] == "modeling_elmo.ElmoModel"
     assert {name: after.get(name) for name in before} == before

@@ -33,12 +33,12 @@ def test_onnxruntime_computes_the_bundled_model(tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     path = tmp_path / "elmo.onnx"
 
-    assert main(["export", str(ELMO_TINY_EN), "--format", "onnx", "--output", str(path)]) == 0
+    assert main(["export", ELMO_TINY_EN, "--format", "onnx", "--output", str(path)]) == 0
 
     described = onnxruntime.InferenceSession(path).get_modelmeta()
     assert described.producer_name == "elmo_hf"
     assert described.custom_metadata_map == {
-        "model": str(ELMO_TINY_EN),
+        "model": ELMO_TINY_EN,
         "class": "ElmoModel",
         "max_characters": "50",
     }

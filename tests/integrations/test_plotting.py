@@ -175,7 +175,7 @@ def test_draws_a_row_for_each_mix_with_as_many_layers_as_it_has() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (str(ELMO_TINY_EN), r"elmo-tiny-en is not a fine-tuned model but ElmoForPreTraining: fine-tune it first\.$"),
+        (ELMO_TINY_EN, r"elmo-tiny-en is not a fine-tuned model but ElmoForPreTraining: fine-tune it first\.$"),
         ("absent", r"^absent cannot be loaded: .*$"),
     ],
 )
