@@ -90,7 +90,7 @@ def train(options: argparse.Namespace, lines: list[str], folder: Path) -> None:
         launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
         arguments = ["--model", options.model, "--steps", options.steps, "--log-steps", options.steps, "--threads", 1]
         arguments += ["--accumulate", PROCESSES[-1] // processes, "--output", folder / f"of-{processes}"]
-        script = [str(ROOT / "examples" / "pretrain.py"), str(folder / "text.txt")]
+        script = [str(ROOT / "examples" / "pretrain.py"), str(folder / "text.txt"), "--tokenized"]
         _, printed = run([*(launcher if processes > 1 else launcher[:1]), *script, *map(str, arguments)])
         speed = re.findall(r"words/s ([\d,]*\d)", printed)
         if not speed:

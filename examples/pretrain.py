@@ -3,10 +3,11 @@
     elmo-hf build-vocab corpus/*.gz --output vocab.txt --min-count 5
     python examples/pretrain.py corpus/*.gz --vocab vocab.txt --heldout heldout.txt --output my-elmo
 
-Needs `pip install "elmo_hf[train]"`. One sentence a line, words apart by white space; `--dataset NAME` takes a data
-set of the library datasets instead. `torchrun --nproc-per-node 2 examples/pretrain.py ...` trains in two processes.
-`--model DIR` goes on from a model, as on the text of a domain. With `--resume` an interrupted training goes on from
-its last checkpoint to the same result, and one that has none yet begins.
+Needs `pip install "elmo_hf[train]"`. The text has one sentence a line, which is split into words as the model will
+split raw text later; give both commands `--tokenized` if the text has spaces between all words already. `--dataset
+NAME` takes a data set of the library datasets instead. `torchrun --nproc-per-node 2 examples/pretrain.py ...` trains
+in two processes. `--model DIR` goes on from a model, as on the text of a domain. With `--resume` an interrupted
+training goes on from its last checkpoint to the same result, and one that has none yet begins.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import glob
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -56,7 +57,21 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     """Describe the options of the text."""
     data = parser.add_argument_group("data")
     data.add_argument(
-        "files", nargs="*", metavar="FILE", help="text, one sentence a line, words apart by white space; may be .gz"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text, one sentence a line; may be compressed by gzip, bzip2 or xz",
+    )
+    # as in the commands of elmo-hf
+    data.add_argument(
+        "--tokenized", action="store_true", help="split the text at white space only, because it is tokenized already"
+    )
+    data.add_argument(
+        "--pre-tokenizer",
+        choices=("moses", "whitespace"),
+        help="how a new model splits raw text: moses (the default) separates punctuation, as the text of the English "
+        "models was split; whitespace (the default with --tokenized) splits at white space only. Give --tokenized and "
+        "--pre-tokenizer moses if Moses has tokenized the text",
     )
     data.add_argument(
         "--dataset", metavar="NAME", help="a data set instead: on the Hub, in a folder, or json, csv, ... of FILE"
@@ -190,6 +205,8 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("give files of text, or --dataset")
     if options.dataset is None and (options.stream or options.heldout_split or options.dataset_config):
         parser.error("--stream, --heldout-split and --dataset-config are for --dataset")
+    if options.model is not None and options.pre_tokenizer is not None:
+        parser.error("--pre-tokenizer is for a new model: that of --model has its own")
     if not options.epochs and options.steps is None:
         parser.error("--epochs is to be more than 0, if there are no --steps")
     return options
@@ -238,7 +255,11 @@ def make_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTo
         if options.vocab is not None:
             model, tokenizer = change_vocabulary(model, tokenizer, read_vocabulary(options.vocab))
         return model, tokenizer
-    tokenizer = ElmoTokenizer(vocab=read_vocabulary(options.vocab), mask_token="<MASK>")
+    tokenizer = ElmoTokenizer(
+        vocab=read_vocabulary(options.vocab),
+        pre_tokenizer=options.pre_tokenizer or ("whitespace" if options.tokenized else "moses"),
+        mask_token="<MASK>",
+    )
     config = ElmoConfig(
         vocab_size=tokenizer.vocab_size,
         bos_token_id=tokenizer.bos_token_id,
@@ -282,6 +303,28 @@ def load_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTo
     return model, tokenizer
 
 
+class Rows:
+    """The rows of a data set, whose texts are split into words.
+
+    Args:
+        rows: The rows, each with a `text`, which may be a list of words.
+        tokenize: Splits a text.
+    """
+
+    def __init__(self, rows: Any, tokenize: Callable[[str], list[str]]) -> None:
+        self.rows = rows
+        self.tokenize = tokenize
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order in which the rows are read next."""
+        self.rows.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        from elmo_hf.training.batching import words_of
+
+        return (words_of(row, self.tokenize) for row in self.rows)
+
+
 def load_rows(options: argparse.Namespace, split: str) -> Any:
     """Load a split of the data set, as rows whose `text` is a sentence.
 
@@ -322,26 +365,35 @@ def make_training_data(
         The sentences, or streams; and the predictions of an epoch, which are counted of streams without `--steps`.
     """
     from elmo_hf.data.corpus import SHUFFLE_BUFFER, Corpus, read_sentences
-    from elmo_hf.training.batching import StreamBatches, words_of
+    from elmo_hf.training.batching import StreamBatches
 
+    tokenize = tokenize_by(options, tokenizer)
     if options.batching == "sentences":
         # the trainer holds them all, to sort them by length
-        return read_sentences(options.files) if options.dataset is None else load_rows(options, options.split), None
+        if options.dataset is None:
+            return read_sentences(options.files, tokenize=tokenize), None
+        return Rows(load_rows(options, options.split), tokenize), None
     # what is read again for every epoch, and the same once, in any order
     source: Any
-    text: Iterable[Example]
+    text: Iterable[list[str]]
     if options.dataset is None:
-        source = Corpus(options.files, seed=options.seed)
-        text = read_sentences(source.names)
+        source = Corpus(options.files, tokenize=tokenize, seed=options.seed)
+        text = read_sentences(source.names, tokenize=tokenize)
     else:
-        text = rows = load_rows(options, options.split)
-        source = rows if options.stream else rows.to_iterable_dataset()
-        source = source.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER)
+        rows = load_rows(options, options.split)
+        text = Rows(rows, tokenize)
+        rows = rows if options.stream else rows.to_iterable_dataset()
+        source = Rows(rows.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER), tokenize)
     predictions = None
     if options.steps is None:
-        predictions = sum(len(words) + 1 for words in map(words_of, text) if words)
+        predictions = sum(len(words) + 1 for words in text if words)
     streams = StreamBatches(source, tokenizer, batch_size=options.streams, unroll_steps=options.unroll_steps)
     return streams, predictions
+
+
+def tokenize_by(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> Callable[[str], list[str]]:
+    """Return what splits a text into words."""
+    return str.split if options.tokenized else tokenizer.tokenize
 
 
 def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
@@ -355,11 +407,12 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
 
     model, tokenizer = make_model(options)
     train, predictions = make_training_data(options, tokenizer)
+    tokenize = tokenize_by(options, tokenizer)
     heldout: Iterable[Example] = ()
     if options.heldout_split is not None:
-        heldout = load_rows(options, options.heldout_split)
+        heldout = Rows(load_rows(options, options.heldout_split), tokenize)
     elif options.heldout:
-        heldout = read_sentences(options.heldout)
+        heldout = read_sentences(options.heldout, tokenize=tokenize)
     # those of the epochs, which the trainer finds by itself of sentences
     steps = options.steps or -1
     if predictions is not None:

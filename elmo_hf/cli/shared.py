@@ -116,10 +116,22 @@ def add_tokenized(parser: Any) -> None:
     )
 
 
+def add_pre_tokenizer(parser: Any) -> None:
+    """Give a command, or a group of its options, the option --pre-tokenizer."""
+    parser.add_argument(
+        "--pre-tokenizer",
+        choices=("moses", "whitespace"),
+        help="how a new model splits raw text: moses (the default) separates punctuation, as the text of the English "
+        "models was split; whitespace (the default with --tokenized) splits at white space only. Give --tokenized and "
+        "--pre-tokenizer moses if Moses has tokenized the text",
+    )
+
+
 __all__ = [
     "Commands",
     "add_files",
     "add_model",
+    "add_pre_tokenizer",
     "add_tokenized",
     "counted",
     "notes_held_back",

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError
 
-from .shared import Commands, add_files, add_tokenized, counted, printable, silence_libraries
+from .shared import (
+    Commands,
+    add_files,
+    add_pre_tokenizer,
+    add_tokenized,
+    counted,
+    printable,
+    silence_libraries,
+)
 
 
 if TYPE_CHECKING:
@@ -25,11 +33,14 @@ def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None
         "build-vocab",
         parents=[shared],
         help="build the vocabulary of a language model",
-        description="Count the words of text files, split at white space, and write them one a line, most frequent "
-        "first, after <S>, </S> and <UNK>.",
+        description="Count the words of text files, and write them one a line, most frequent first, after <S>, </S> "
+        "and <UNK>. The text is split into words as the training will split it: give examples/pretrain.py the same "
+        "--tokenized and --pre-tokenizer.",
         epilog="example: elmo-hf build-vocab 'news/*.txt.gz' --output vocab.txt --min-count 3",
     )
     add_files(parser)
+    add_tokenized(parser)
+    add_pre_tokenizer(parser)
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="file to create; it must not exist")
     parser.add_argument(
         "--min-count",
@@ -48,12 +59,16 @@ def _build_vocab(options: argparse.Namespace) -> int:
     from elmo_hf.data.corpus import read_sentences
     from elmo_hf.data.vocabulary import count_words, coverage, most_frequent, write_vocabulary
     from elmo_hf.files import check_new_file
+    from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
     check_new_file(options.output)
     limits = {"min_count": options.min_count, "max_size": options.max_size}
     # refuse wrong limits before reading the text
     special = most_frequent({}, **limits)
-    counts = count_words(read_sentences(options.files))
+    # the mask is one word in a new model, too
+    tokenizer = ElmoTokenizer(pre_tokenizer=options.pre_tokenizer or "moses", mask_token="<MASK>")
+    tokenize = str.split if options.tokenized else tokenizer.tokenize
+    counts = count_words(read_sentences(options.files, tokenize=tokenize))
     if not counts:
         raise _no_words(options)
     words = most_frequent(counts, **limits)

@@ -3,7 +3,7 @@
 Shape notation: `B` sentences or streams, `T` words, `S` characters of a word.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from elmo_hf.data.batches import batch_bounds
 from elmo_hf.errors import ElmoError
 
 
-# the words of a sentence, a text with spaces between the words, or a row of a data set with one of these
+# the words of a sentence, a text, or a row of a data set with one of these
 Example: TypeAlias = Mapping[str, Any] | Sequence[str] | str
 Batch: TypeAlias = dict[str, torch.Tensor]
 
@@ -30,8 +30,13 @@ KEPT_WORDS = 1 << 18
 UNROLL_STEPS = 20
 
 
-def words_of(example: Example) -> list[str]:
-    """Return the words of an example: its `words`, or its `text` split at white space; `None` has no words.
+def words_of(example: Example, tokenize: Callable[[str], list[str]]) -> list[str]:
+    """Return the words of an example; `None` has no words.
+
+    Args:
+        example: Words, which are taken as they are; a text; or a row of a data set with `words` or `text`.
+        tokenize: Splits a text into words: the tokenizer's `tokenize`, or `str.split` for text that is tokenized
+            already.
 
     Raises:
         ElmoError: If it has neither.
@@ -43,7 +48,7 @@ def words_of(example: Example) -> list[str]:
         example = example[name]
     if example is None:
         return []
-    return example.split() if isinstance(example, str) else list(example)
+    return tokenize(example) if isinstance(example, str) else list(example)
 
 
 def boundaries(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
@@ -83,7 +88,7 @@ class SentenceCollator:
         """Make a batch of sentences.
 
         Args:
-            examples: Rows with `words`, a list, or `text`, which is split at white space; or lists of words.
+            examples: Rows with `words`, a list, or `text`, which the tokenizer splits; or lists of words.
 
         Returns:
             `input_ids` `[B, T]`; `attention_mask` `[B, T]`; `char_ids` `[B, T, S]`, if the tokenizer spells words; and
@@ -93,7 +98,7 @@ class SentenceCollator:
         Raises:
             ElmoError: If a row has neither `words` nor `text`, or a word is not a string.
         """
-        rows = [piece for example in examples for piece in self._pieces(words_of(example))]
+        rows = [piece for example in examples for piece in self._pieces(self.lexicon.words_of(example))]
         numbers = self.lexicon.number(rows)
         batch = self.lexicon.look_up(numbers)
         # [B, T - 1], true at words that follow another one
@@ -230,7 +235,7 @@ class StreamBatches(IterableDataset[Batch]):
                 f"{worker.num_workers} workers cannot share continuous streams: set num_workers to 1 or 0."
             )
         # all streams draw from this
-        source = (words for words in map(words_of, self.sentences) if words)
+        source = (words for words in map(self.lexicon.words_of, self.sentences) if words)
         streams = [self._steps(source) for _ in range(self.batch_size)]
         while True:
             windows = [list(islice(stream, self.unroll_steps)) for stream in streams]
@@ -278,6 +283,10 @@ class _Lexicon:
         self.bos, self.eos = boundaries(tokenizer)
         self.tokenizer = tokenizer
         self._forget()
+
+    def words_of(self, example: Example) -> list[str]:
+        """Return the words of an example; the tokenizer splits a text."""
+        return words_of(example, self.tokenizer.tokenize)
 
     def _forget(self) -> None:
         self.numbers = _Numbers()

@@ -27,7 +27,7 @@ from elmo_hf.errors import ElmoError
 from elmo_hf.model.modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.outputs_elmo import LayerState
 
-from .batching import NOTHING, Batch, BucketedSentences, Example, SentenceCollator, StreamBatches, words_of
+from .batching import NOTHING, Batch, BucketedSentences, Example, SentenceCollator, StreamBatches
 from .checkpoints import check_shapes, find_damage, last_checkpoint
 
 
@@ -60,7 +60,8 @@ class LanguageModelTrainer(Trainer):
         model: The language model.
         args: As for any Trainer; the batch sizes are not used.
         tokenizer: The tokenizer of the model.
-        train: Sentences, as lists of words or rows of a data set with `words` or `text`.
+        train: Sentences: lists of words, texts, which the tokenizer splits, or rows of a data set with `words` or
+            `text`.
         heldout: Sentences to evaluate on, or several named sets of them, each with its own metrics.
         words_per_batch: The largest number of words in a batch of sentences, padding and boundary tokens included.
         max_words: The length at which a sentence is cut into pieces.
@@ -102,7 +103,7 @@ class LanguageModelTrainer(Trainer):
             model=model,
             args=args,
             train_dataset=self.read_training_data(train),
-            eval_dataset=_read_heldout(heldout, required=args.eval_strategy != "no"),
+            eval_dataset=self._read_heldout(heldout, required=args.eval_strategy != "no"),
             processing_class=tokenizer,
             **kwargs,
         )
@@ -118,7 +119,34 @@ class LanguageModelTrainer(Trainer):
         """
         if isinstance(train, StreamBatches):
             raise ElmoError("`train` is StreamBatches: train on streams with StreamTrainer, or give sentences.")
-        return _sentences("train", train)
+        return self._sentences("train", train)
+
+    def _read_heldout(self, heldout: Iterable[Example] | Mapping[str, Iterable[Example]], *, required: bool) -> Any:
+        """Return held-out sentences as lists of words, in named sets if they are given so; `None` if there are none.
+
+        Raises:
+            ElmoError: If they are required and a set is empty.
+        """
+        sets = heldout if isinstance(heldout, Mapping) else {"": heldout}
+        read = {name: self._sentences("heldout", part) for name, part in sets.items()}
+        if required and not (read and all(read.values())):
+            raise ElmoError("`heldout` has no words to evaluate on: check the text, or set eval_strategy to 'no'.")
+        return (read if isinstance(heldout, Mapping) else read[""]) or None
+
+    def _sentences(self, name: str, examples: Iterable[Example]) -> list[list[str]]:
+        """Return the words of each sentence, without empty sentences.
+
+        Args:
+            name: The name of the argument, for errors.
+            examples: The sentences.
+
+        Raises:
+            ElmoError: If `examples` is a single text, or several sets.
+        """
+        if isinstance(examples, (str, Mapping)):
+            what = "one text" if isinstance(examples, str) else f"a dict of {', '.join(map(repr, examples))}"
+            raise ElmoError(f"`{name}` is {what}: give a list of sentences, or a data set.")
+        return [words for words in map(self.collator.lexicon.words_of, examples) if words]
 
     def make_epoch_counter(self) -> "EpochCounter":
         """Return the callback that counts epochs."""
@@ -143,7 +171,7 @@ class LanguageModelTrainer(Trainer):
         wanted: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(wanted, str) and isinstance(self.eval_dataset, Mapping):
             wanted = self.eval_dataset.get(wanted, wanted)
-        sentences = [] if wanted is None else _sentences("eval_dataset", wanted)
+        sentences = [] if wanted is None else self._sentences("eval_dataset", wanted)
         if not sentences:
             raise ElmoError("There are no words to evaluate on: give `heldout`, or sentences.")
         return self._sentence_loader(sentences)[0]
@@ -525,35 +553,6 @@ class StreamEpochs(EpochCounter):
         if self.passes is not None:
             epoch = self.epoch_at(state.global_step, args)
             state.epoch = float(self.passes.number) if epoch is None else epoch
-
-
-def _read_heldout(heldout: Iterable[Example] | Mapping[str, Iterable[Example]], *, required: bool) -> Any:
-    """Return held-out sentences as lists of words, in named sets if they are given so; `None` if there are none.
-
-    Raises:
-        ElmoError: If they are required and a set is empty.
-    """
-    sets = heldout if isinstance(heldout, Mapping) else {"": heldout}
-    read = {name: _sentences("heldout", part) for name, part in sets.items()}
-    if required and not (read and all(read.values())):
-        raise ElmoError("`heldout` has no words to evaluate on: check the text, or set eval_strategy to 'no'.")
-    return (read if isinstance(heldout, Mapping) else read[""]) or None
-
-
-def _sentences(name: str, examples: Iterable[Example]) -> list[list[str]]:
-    """Return the words of each sentence, without empty sentences.
-
-    Args:
-        name: The name of the argument, for errors.
-        examples: The sentences.
-
-    Raises:
-        ElmoError: If `examples` is a single text, or several sets.
-    """
-    if isinstance(examples, (str, Mapping)):
-        what = "one text" if isinstance(examples, str) else f"a dict of {', '.join(map(repr, examples))}"
-        raise ElmoError(f"`{name}` is {what}: give a list of sentences, or a data set.")
-    return [words for words in map(words_of, examples) if words]
 
 
 def _steps_of_epoch(sampler: BucketedSentences, args: TrainingArguments) -> int:

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.cli import main
 from elmo_hf.data.corpus import read_sentences
 from elmo_hf.data.vocabulary import build_vocabulary, write_vocabulary
 
@@ -65,6 +66,53 @@ def test_trains_and_saves_a_model(run: Run, batching: list[str], tmp_path: Path)
     assert tokenizer.mask_token == "<MASK>"
 
 
+# what white space and the pre-tokenizer moses make of this are different words
+SPANISH = "La policía lo detuvo (EFE).\n«¿Quién?», dijo Ana: «¡no!»\nEl Sr. Díaz-Ruiz pagó 3,50 euros...\n"
+MOSES = [
+    ["La", "policía", "lo", "detuvo", "(", "EFE", ")", "."],
+    ["«", "¿", "Quién", "?", "»", ",", "dijo", "Ana", ":", "«", "¡", "no", "!", "»"],
+    ["El", "Sr", ".", "Díaz-Ruiz", "pagó", "3,50", "euros", "..."],
+]
+
+
+@pytest.mark.parametrize(
+    ("how", "pre_tokenizer"),
+    [
+        ([], "moses"),
+        (["--pre-tokenizer=whitespace"], "whitespace"),
+        (["--tokenized"], "whitespace"),
+        (["--tokenized", "--pre-tokenizer=moses"], "moses"),
+    ],
+)
+def test_every_command_splits_raw_text_into_the_same_words(
+    run: Run,
+    script: ModuleType,
+    how: list[str],
+    pre_tokenizer: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("es.txt").write_text(SPANISH, encoding="utf-8")
+    words = MOSES if not how else [line.split() for line in SPANISH.splitlines()]
+
+    assert main(["build-vocab", "es.txt", "--output", "es.vocab", *how]) == 0
+    run("--vocab=es.vocab", "--heldout", "es.txt", "--output=es", "--steps=1", *how, files=["es.txt"])
+
+    vocabulary = Path("es.vocab").read_text(encoding="utf-8").splitlines()
+    assert sorted(vocabulary[3:]) == sorted({word for sentence in words for word in sentence})
+    assert ElmoTokenizer.from_pretrained("es").pre_tokenizer == pre_tokenizer
+    # the saved model splits raw text by itself
+    tokenized = [option for option in how if option == "--tokenized"]
+    monkeypatch.setattr(sys, "argv", ["pretrain.py", "es.txt", "--model=es", "--output=new", *tokenized])
+    assert script.make_trainer(script.parse_arguments()).train_dataset == words
+    assert main(["perplexity", "es", "es.txt", "--json-lines", "scores", *tokenized]) == 0
+    assert [json.loads(line)["text"].split() for line in Path("scores").read_text("utf-8").splitlines()] == words
+    capsys.readouterr()
+    assert main(["embed", "es.txt", "--model", "es", *tokenized]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line and line[0] != "#"]
+    assert [word for word in shown if word != "word"] == [word for sentence in words for word in sentence]
+
+
 def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path) -> None:
     run("--vocab", "vocab.txt", "--output", "whole", "--epochs", "2")
     run("--vocab", "vocab.txt", "--output", "cut", "--epochs", "2")
@@ -110,6 +158,7 @@ def test_needs_text(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys:
         ("text.gz", "--dropout", "1"): "argument --dropout: 1 is out of range",
         ("text.gz", "--streams", "many"): "argument --streams: invalid int value: 'many'",
         ("text.gz", "--char-filters", "16"): "argument --char-filters: invalid filters value: '16'",
+        ("text.gz", "--model", "out", "--pre-tokenizer", "moses"): "--pre-tokenizer is for a new model",
         ("text.gz", "--stream"): "--stream, --heldout-split and --dataset-config are for --dataset",
     }.items():
         monkeypatch.setattr(sys, "argv", ["pretrain.py", "--vocab", "vocab.txt", "--output", "out", *arguments])
@@ -169,6 +218,13 @@ def test_help_says_what_each_option_is(
     shown = capsys.readouterr().out
     assert "(default: 2048)" in shown
     assert not re.search(r"default: (None|\[\]|False|-1)\)", shown)
+    # options of text are those of the command line
+    with pytest.raises(SystemExit):
+        main(["build-vocab", "--help"])
+    of_command = capsys.readouterr().out
+    for option in ("--tokenized", "--pre-tokenizer"):
+        (ours,), (theirs,) = (re.findall(rf"^  {option} .*\n", text, re.MULTILINE) for text in (shown, of_command))
+        assert ours.split() == theirs.split()
     # an option that is alone has its help on the next line
     assert not re.search(r"^  -\S+( \S+)?\n(?!     )", shown, re.MULTILINE)
 

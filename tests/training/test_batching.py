@@ -234,11 +234,26 @@ def test_each_word_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_words_of_an_example() -> None:
-    assert words_of({"text": " a  b", "words": ["c d", "e"]}) == ["c d", "e"]
-    assert words_of({"text": None}) == words_of({"words": None}) == []
-    assert words_of({"text": " a  b"}) == words_of(" a  b") == words_of(("a", "b")) == ["a", "b"]
+    assert words_of({"text": " a  b", "words": ["c d", "e"]}, str.split) == ["c d", "e"]
+    assert words_of({"text": None}, str.split) == words_of({"words": None}, str.split) == []
+    assert words_of({"text": " a  b"}, str.split) == words_of(" a  b", str.split) == ["a", "b"]
+    assert words_of(("a,", "b"), TOKENIZER.tokenize) == ["a,", "b"]
+    assert words_of("a, b", TOKENIZER.tokenize) == ["a", ",", "b"]
     with pytest.raises(ElmoError, match=r"^An example has 'tokens': name a column `words`, or `text`\.$"):
-        words_of({"tokens": ["a"]})
+        words_of({"tokens": ["a"]}, str.split)
+
+
+@pytest.mark.parametrize("pre_tokenizer", ["moses", "whitespace"])
+def test_the_tokenizer_splits_a_text(pre_tokenizer: str) -> None:
+    tokenizer = ElmoTokenizer([*VOCABULARY, "a,"], pre_tokenizer=pre_tokenizer)
+
+    for split, text in ((tokenizer.tokenize("b (a, b)."), "b (a, b)."), (["a,", "b"], {"words": ["a,", "b"]})):
+        for batches in (
+            lambda given: SentenceCollator(tokenizer)([given]),
+            lambda given: next(iter(StreamBatches([given], tokenizer, batch_size=1))),
+        ):
+            of_words, of_text = batches(split), batches(text)
+            assert all(torch.equal(part, of_text[name]) for name, part in of_words.items())
 
 
 def buckets(lengths: list[int], epoch: int = 0, **options: int) -> list[list[int]]:
