@@ -1,4 +1,4 @@
-"""The error that `elmo_hf` raises for an input that it cannot use, and how an error is shown in one line.
+"""The error that `elmo_hf` raises for an input that it cannot use, and what makes a message of one line.
 
 The Hub files travel to where this package is not installed, and therefore raise `ValueError` in its place.
 """
@@ -24,4 +24,13 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-__all__ = ["ElmoError", "one_line"]
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 word`, `2,000 words`, `2 mixes`, `2 entries`."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+
+
+__all__ = ["ElmoError", "counted", "one_line"]

@@ -2,20 +2,24 @@
 
 import errno
 import io
+import json
 import os
 import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from safetensors import SafetensorError
 
 from .errors import ElmoError
 
+
+# writes an object as a line of JSON
+WriteRecord: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 #: How many characters of a name its temporary counterpart keeps: systems limit names to 255 bytes.
 KEPT_CHARACTERS = 40
@@ -141,6 +145,34 @@ def new_folder(path: Path, *, size: int) -> Iterator[Path]:
                 parent.rmdir()
 
 
+@contextmanager
+def new_json_lines(path: Path) -> Iterator[WriteRecord]:
+    """Write JSON Lines. The file appears when the block ends, and not at all if the block fails.
+
+    Args:
+        path: The new file.
+
+    Yields:
+        A function that writes an object as a line.
+
+    Raises:
+        ElmoError: If the file exists, or cannot be written.
+    """
+    with new_file(path) as temporary:
+        with naming_errors(path):
+            file = temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+
+        def write(record: Mapping[str, Any]) -> None:
+            with naming_errors(path):
+                file.write(f"{json.dumps(record, ensure_ascii=False)}\n")
+
+        try:
+            yield write
+        finally:
+            with naming_errors(path):
+                file.close()
+
+
 def _plain_name(path: Path) -> str:
     """Shorten a name, and keep only characters that libraries in Rust can write."""
     return re.sub(r"[^\w.-]", "_", path.name)[:KEPT_CHARACTERS]
@@ -208,4 +240,13 @@ class DeferredErrorFile(io.FileIO):
             raise self.error
 
 
-__all__ = ["DeferredErrorFile", "check_new_file", "naming_errors", "new_file", "new_folder", "refuse_existing"]
+__all__ = [
+    "DeferredErrorFile",
+    "WriteRecord",
+    "check_new_file",
+    "naming_errors",
+    "new_file",
+    "new_folder",
+    "new_json_lines",
+    "refuse_existing",
+]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_hf.errors import one_line
+from elmo_hf.errors import counted, one_line
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,20 @@ from elmo_hf.errors import one_line
 )
 def test_one_line(error: Exception, text: str) -> None:
     assert one_line(error) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (1, "word", "1 word"),
+        (0, "word", "0 words"),
+        (2000, "word", "2,000 words"),
+        (2, "mix", "2 mixes"),
+        (1, "entry", "1 entry"),
+        (2, "entry", "2 entries"),
+        (2, "array", "2 arrays"),
+        (2, "batch", "2 batches"),
+    ],
+)
+def test_counts_in_words(number: int, noun: str, text: str) -> None:
+    assert counted(number, noun) == text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elmo_hf import ElmoError
-from elmo_hf.files import check_new_file, naming_errors, new_file, new_folder, refuse_existing
+from elmo_hf.files import check_new_file, naming_errors, new_file, new_folder, new_json_lines, refuse_existing
 
 
 def test_a_file_has_the_permissions_of_a_new_one(tmp_path: Path) -> None:
@@ -43,6 +43,15 @@ def test_a_block_that_fails_leaves_nothing_and_its_own_error(error: BaseExceptio
 
     assert raised.value is error
     assert not any(tmp_path.iterdir())
+
+
+def test_lines_of_json_appear_when_they_are_all_written(tmp_path: Path) -> None:
+    with new_json_lines(tmp_path / "a.jsonl") as write:
+        write({"word": "é"})
+        write({"word": "\ud800"})
+        assert not (tmp_path / "a.jsonl").exists()
+
+    assert (tmp_path / "a.jsonl").read_bytes() == '{"word": "é"}\n{"word": "\\ud800"}\n'.encode()
 
 
 def test_a_name_that_cannot_be_given_at_last_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

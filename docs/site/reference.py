@@ -85,7 +85,11 @@ def summary_of(thing: griffe.Object | griffe.Alias) -> str:
 def signature_of(thing: griffe.Object | griffe.Alias) -> str:
     """Return the arguments and their defaults, without types; nothing for an attribute, or a class without its own."""
     if thing.is_class and any("NamedTuple" in str(base) for base in thing.bases):
-        fields = (member for member in thing.members.values() if member.is_attribute and member.annotation)
+        fields = (
+            member
+            for member in thing.members.values()
+            if member.is_attribute and member.annotation and "property" not in member.labels
+        )
         return (
             f"({', '.join(field.name if field.value is None else f'{field.name}={field.value}' for field in fields)})"
         )

@@ -8,11 +8,12 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elmo_hf.errors import counted
+
 from .reading import add_reading, add_source, format_of, read_input
 from .shared import (
     Commands,
     add_model,
-    counted,
     printable,
     shows_progress,
     silence_libraries,

@@ -3,7 +3,9 @@
 import argparse
 from pathlib import Path
 
-from .shared import Commands, add_files, add_model, add_tokenized, counted, silence_libraries
+from elmo_hf.errors import counted
+
+from .shared import Commands, add_files, add_model, add_tokenized, silence_libraries
 
 
 def add_plot(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -73,7 +75,7 @@ def _plot_neighbours(options: argparse.Namespace) -> int:
     if options.most < 3:
         options.wrong_usage("--most must be 3 or more")
     from elmo_hf.data.corpus import read_sentences
-    from elmo_hf.integrations.lazy_model import LazyModel
+    from elmo_hf.embedding.lazy_model import LazyModel
     from elmo_hf.integrations.plotting import (
         check_picture,
         draw_neighbours,

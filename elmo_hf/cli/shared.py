@@ -2,14 +2,20 @@
 
 import argparse
 import contextlib
+import json
 import logging
 import sys
 import unicodedata
 import warnings
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from elmo_hf.bundled import ELMO_TINY_EN, model_folder
+
+
+if TYPE_CHECKING:
+    from elmo_hf.files import WriteRecord
 
 
 # argparse does not export the type of what add_subparsers returns
@@ -81,25 +87,19 @@ def width_of(text: str) -> int:
     )
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 word`, `2,000 words`, `2 mixes`."""
-    ending = "" if number == 1 else "es" if noun.endswith("x") else "s"
-    return f"{number:,} {noun}{ending}"
-
-
-def add_files(parser: argparse.ArgumentParser) -> None:
+def add_files(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Give a command the argument FILE ...: the text files of a corpus."""
     parser.add_argument(
         "files",
-        nargs="+",
+        nargs="+" if required else "*",
         metavar="FILE",
         help="UTF-8 text with one sentence a line, plain or compressed by gzip, bzip2 or xz. A folder, or a quoted "
         "pattern, stands for all its files; - reads standard input",
     )
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give a command the option --model."""
+def add_model(parser: Any) -> None:
+    """Give a command, or a group of its options, the option --model."""
     parser.add_argument(
         "--model",
         default=ELMO_TINY_EN,
@@ -107,6 +107,35 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="model folder (default: elmo-tiny-en, the small English model that comes with this package)",
     )
+
+
+def add_json_lines(parser: Any, content: str) -> None:
+    """Give a command, or a group of its options, the option --json-lines, which replaces a table on the terminal."""
+    parser.add_argument(
+        "--json-lines",
+        metavar="FILE",
+        help=f"write {content} to this new file, one JSON object a line, in place of the table; - is standard output",
+    )
+
+
+def check_json_lines(name: str | None) -> None:
+    """Refuse a name that --json-lines cannot write to, before there is anything to write."""
+    from elmo_hf.files import check_new_file
+
+    if name is not None and name != "-":
+        check_new_file(Path(name))
+
+
+@contextlib.contextmanager
+def json_lines(name: str) -> "Iterator[WriteRecord]":
+    """Yield a function that writes an object to the file of --json-lines, or to standard output for `-`."""
+    from elmo_hf.files import new_json_lines
+
+    if name != "-":
+        with new_json_lines(Path(name)) as write:
+            yield write
+        return
+    yield lambda record: print(json.dumps(record, ensure_ascii=False))
 
 
 def add_tokenized(parser: Any) -> None:
@@ -130,10 +159,12 @@ def add_pre_tokenizer(parser: Any) -> None:
 __all__ = [
     "Commands",
     "add_files",
+    "add_json_lines",
     "add_model",
     "add_pre_tokenizer",
     "add_tokenized",
-    "counted",
+    "check_json_lines",
+    "json_lines",
     "notes_held_back",
     "printable",
     "shows_progress",

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo_hf.bundled import model_folder
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 
 from .shared import (
     Commands,
     add_files,
     add_pre_tokenizer,
     add_tokenized,
-    counted,
     printable,
     silence_libraries,
 )

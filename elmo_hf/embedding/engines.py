@@ -66,7 +66,7 @@ class PartEmbedder:
         return {
             **{name: str(value) for name, value in self.options._asdict().items()},
             "model": self.folder.resolve().name,
-            "model_sha256": _digest_of_model(self.folder),
+            "model_sha256": digest_of_model(self.folder),
             "device": self.model.device.type,
             "elmo_hf": __version__,
             "torch": str(torch.__version__),
@@ -92,7 +92,7 @@ class PartEmbedder:
         return Part(sentences, vectors, pooled)
 
 
-def _digest_of_model(folder: Path) -> str:
+def digest_of_model(folder: Path) -> str:
     """Return the SHA-256 of the weights and the JSON files of a model folder."""
     digest = hashlib.sha256()
     for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.json")]):
@@ -131,4 +131,4 @@ class LocalEngine:
             save_part(part.path, embedder.embed_part(part.sentences, progress))
 
 
-__all__ = ["POOLS", "CorpusOptions", "Engine", "LocalEngine", "PartEmbedder", "pool_words"]
+__all__ = ["POOLS", "CorpusOptions", "Engine", "LocalEngine", "PartEmbedder", "digest_of_model", "pool_words"]

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.embedding.vectors import Vectors
 from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.files import check_new_file, naming_errors, new_file
 from elmo_hf.model import MODEL_CLASSES, ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoTaskModel
-
-from .lazy_model import LazyModel
 
 
 # an extra: it is imported when there is something to draw

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.embedding.vectors import Vectors
-
-from .lazy_model import LazyModel
 
 
 try:

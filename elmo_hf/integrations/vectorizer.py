@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.embedding.sentences import SentenceInput, read_column
 from elmo_hf.embedding.vectors import Vectors
 from elmo_hf.errors import ElmoError
-
-from .lazy_model import LazyModel
 
 
 try:

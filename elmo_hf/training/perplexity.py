@@ -7,7 +7,6 @@ predicted as `<UNK>`. The softmax is always over the whole vocabulary.
 Shape notation: `B` rows, `T` steps of a row, `N` words of some sentences with their boundary tokens.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.embedding.loading import load
 from elmo_hf.embedding.sentences import SentenceInput, check_sentences, split_words
 from elmo_hf.errors import ElmoError
-from elmo_hf.files import naming_errors, new_file
+from elmo_hf.files import new_json_lines
 from elmo_hf.inspection import read_config
 from elmo_hf.model.modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.outputs_elmo import LayerState
@@ -304,21 +303,12 @@ def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], Sente
     Raises:
         ElmoError: If the file exists, or cannot be written.
     """
-    path = Path(path)
-    with new_file(path) as temporary:
-        with naming_errors(path):
-            file = temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+    with new_json_lines(Path(path)) as write:
 
         def add(words: Sequence[str], sentence: SentenceScore, source: str, line: int) -> None:
-            entry = {"file": source, "line": line, "text": " ".join(words), **asdict(sentence)}
-            with naming_errors(path):
-                file.write(f"{json.dumps(entry, ensure_ascii=False)}\n")
+            write({"file": source, "line": line, "text": " ".join(words), **asdict(sentence)})
 
-        try:
-            yield add
-        finally:
-            with naming_errors(path):
-                file.close()
+        yield add
 
 
 __all__ = [

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from elmo_hf.cli.shared import counted, notes_held_back, printable, width_of
+from elmo_hf.cli.shared import notes_held_back, printable, width_of
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,6 @@ def test_what_would_disturb_a_terminal_is_escaped(text: str, shown: str) -> None
 @pytest.mark.parametrize(("text", "columns"), [("bank", 4), ("日本", 4), ("e\u0301", 1), ("", 0)])
 def test_counts_columns(text: str, columns: int) -> None:
     assert width_of(text) == columns
-
-
-@pytest.mark.parametrize(
-    ("number", "noun", "text"),
-    [(1, "word", "1 word"), (0, "word", "0 words"), (2000, "word", "2,000 words"), (2, "mix", "2 mixes")],
-)
-def test_counts_in_words(number: int, noun: str, text: str) -> None:
-    assert counted(number, noun) == text
 
 
 def test_notes_are_shown_at_last_and_not_after_an_error(capsys: pytest.CaptureFixture[str]) -> None:

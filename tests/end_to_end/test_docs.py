@@ -1,9 +1,9 @@
 """The pages: every `python` block runs, and every `elmo-hf` command of a `console` block prints what the page shows.
 
 The reader's folder holds the original files `weights.hdf5` and `options.json`, the converted `my-elmo`,
-`sentences.txt` and `proteins.fasta`; the original of `examples/convert_original.py` is in the cache at home. Python
-blocks run on random weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on that ELMo
-itself, so that a page shows the output of a real model.
+`sentences.txt`, `corpus.txt` and `proteins.fasta`; the original of `examples/convert_original.py` is in the cache at
+home. Python blocks run on random weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on
+that ELMo itself, so that a page shows the output of a real model.
 
 The page of commands and the Python reference have parts that `docs/site/generate.py` writes, which must be up to date.
 """
@@ -33,6 +33,9 @@ from support.original_formats import write_bilm_hdf5
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 READERS_FILES = {
+    "corpus.txt": "he left the house .\nshe left the room at night .\non the left side of the street .\n"
+    "turn to the left hand .\nI can not bear this pain .\nthey must bear the burden .\nthe bear killed a sheep .\n"
+    "a bear lives in the forest .\n",
     "sentences.txt": "The bank raised rates .\nThe river left its bank .\n",
     "proteins.fasta": ">sp|P68871|HBB_HUMAN Hemoglobin subunit beta\nMVHLTPEEKSAVTALWGKV\n>1abc/A\nSEQWENCE\n",
 }

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification
-from elmo_hf.integrations.lazy_model import LazyModel
+from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.integrations.plotting import (
     Occurrence,
     check_picture,

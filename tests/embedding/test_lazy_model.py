@@ -1,4 +1,4 @@
-"""`integrations.lazy_model`: a model that is loaded when it is used, and whose weights are never copied."""
+"""`embedding.lazy_model`: a model that is loaded when it is used, and whose weights are never copied."""
 
 import pickle
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_hf import ElmoError
-from elmo_hf.integrations.lazy_model import LazyModel
+from elmo_hf.embedding.lazy_model import LazyModel
 from support.cli_runs import vectors_of
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.bundled import model_folder
-from elmo_hf.embedding.loading import load, move_to_device
-from elmo_hf.embedding.sentences import SentenceInput
-from elmo_hf.embedding.vectors import Vectors, embed, parse_layer
 from elmo_hf.inspection import read_config
+
+from .loading import load, move_to_device
+from .sentences import SentenceInput
+from .vectors import Vectors, embed, parse_layer
 
 
 class LazyModel:
@@ -61,6 +62,11 @@ class LazyModel:
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The model's tokenizer."""
         return self._load()[1]
+
+    def cache_words(self, number: int) -> None:
+        """Keep the token layer's vectors of so many distinct words, for a long text."""
+        elmo: Any = self._load()[0].base_model
+        elmo.cache_words(number)
 
     def _load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         if self._loaded is None:
