@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from .bundled import model_folder
 from .errors import ElmoError, one_line
+from .history import describe_training, trainings
 from .model.configuration_elmo import ElmoConfig
 
 
@@ -54,7 +55,7 @@ def describe(folder: str | Path) -> list[tuple[str, str]]:
         ("tokenizer", _describe_tokenizer(folder)),
         ("parameters", f"{total:,}"),
         *((f"  {part}", f"{count:>{len(f'{total:,}')},}  {count / total:6.1%}") for part, count in counts.items()),
-        *_describe_provenance(folder),
+        *_describe_origin(folder, config),
     ]
 
 
@@ -189,11 +190,20 @@ def _describe_tokenizer(folder: Path) -> str:
     return ", ".join(described)
 
 
+def _describe_origin(folder: Path, config: ElmoConfig) -> list[tuple[str, str]]:
+    """Describe what a model was converted from, and how it was trained."""
+    try:
+        trained = [row for record in trainings(config) for row in describe_training(record)]
+    except ElmoError as error:
+        raise ElmoError(f"{folder}: {error}") from error
+    return [*_describe_provenance(folder), *trained] or [("origin", "not recorded in this folder")]
+
+
 def _describe_provenance(folder: Path) -> list[tuple[str, str]]:
     path = folder / "provenance.json"
     values = read_json(path)
     if not values:
-        return [("origin", "not recorded in this folder")]
+        return []
     rows = [("origin", f"{values.get('format', 'unknown format')}, converted by {values.get('converter', 'unknown')}")]
     try:
         for source in values.get("sources", []):

@@ -404,6 +404,7 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
 
     from elmo_hf.data.corpus import read_sentences
     from elmo_hf.training.pretraining import LanguageModelTrainer, ReadableLog, StreamTrainer
+    from elmo_hf.training.records import describe_source
 
     model, tokenizer = make_model(options)
     train, predictions = make_training_data(options, tokenizer)
@@ -449,6 +450,15 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
         "heldout": heldout,
         "words_per_batch": options.words_per_batch,
         "max_words": options.max_words,
+        "source": describe_source(
+            options.files, options.dataset, config=options.dataset_config, split=options.dataset and options.split
+        ),
+        "heldout_source": describe_source(
+            options.heldout,
+            options.dataset if options.heldout_split else None,
+            config=options.dataset_config,
+            split=options.heldout_split,
+        ),
     }
     if options.batching == "streams":
         trainer: LanguageModelTrainer = StreamTrainer(model, arguments, predictions=predictions, **given)

@@ -110,6 +110,8 @@ class ElmoConfig(PreTrainedConfig):
         bos_token_id: Word id of `<S>`.
         eos_token_id: Word id of `</S>`.
         unk_token_id: Word id of `<UNK>`, as which a model that reads words reads a mask.
+        training_history: How the model was trained: a record of each of its trainings, the earliest first. It does
+            not change what the model computes.
 
     Raises:
         ValueError: If a field has the wrong type, or the sizes do not make a model.
@@ -159,6 +161,7 @@ class ElmoConfig(PreTrainedConfig):
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
     unk_token_id: int | None = 3
+    training_history: list[dict[str, Any]] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
         # as JSON gives them back, so that a configuration equals its saved copy

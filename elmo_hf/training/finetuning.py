@@ -20,6 +20,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedTokenizerBase,
     Trainer,
+    TrainerCallback,
 )
 
 from elmo_hf.bundled import NAME, model_folder
@@ -27,6 +28,7 @@ from elmo_hf.data.batches import batches_by_length
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
 from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table, task_example
+from elmo_hf.hub.usage import TASKS
 from elmo_hf.manifest import check_manifest, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoTaskModel
@@ -34,6 +36,7 @@ from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .checkpoints import last_checkpoint
 from .finetuning_options import FineTuningOptions
+from .records import TrainingRecord, count_rows, describe_source, public_model_name
 
 
 # the tokenizer's output for one sentence or pair, with labels
@@ -202,9 +205,13 @@ def train(
         layers of a frozen biLM.
     """
     arguments = options.training_arguments(best, evaluate="dev" in rows)
-    checkpoint = None
+    checkpoint: Path | None = None
+    callbacks: list[TrainerCallback] = []
     if "train" in rows:
         checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
+        callbacks = [TrainingRecord(describe_finetuning(options, model, tokenizer, rows["train"]))]
+        if options.patience:
+            callbacks.append(Patience(options.patience))
     once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
     if once:
         rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
@@ -215,7 +222,7 @@ def train(
         train_dataset=rows.get("train"),
         eval_dataset=rows.get("dev"),
         processing_class=tokenizer,
-        callbacks=[Patience(options.patience)] if options.patience and "train" in rows else [],
+        callbacks=callbacks,
         **more,
     )
     if "train" in rows:
@@ -224,6 +231,34 @@ def train(
             trainer.save_model()
             trainer.save_metrics("train", result.metrics)
     return trainer, rows
+
+
+def describe_finetuning(
+    options: FineTuningOptions, model: ElmoTaskModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]
+) -> dict[str, Any]:
+    """Return what the record of a training says of the task, the data and the options.
+
+    Args:
+        options: The options of the run.
+        model: The model before the training.
+        tokenizer: Its tokenizer.
+        rows: The training data.
+    """
+    files = [] if options.train is None else [options.train]
+    split = options.splits[0] if options.dataset is not None else None
+    return {
+        "task": TASKS[type(model).__name__],
+        "base_model": public_model_name(options.model),
+        **describe_source(files, options.dataset, config=options.dataset_config, split=split),
+        **count_rows(rows, tokenizer),
+        "settings": {
+            "batch_size": options.batch_size,
+            "head": model.config.head or next(iter(model.heads)),
+            "mix_at": model.config.mix_at,
+            "freeze_bilm": model.config.freeze_bilm,
+            "dropout": model.config.classifier_dropout,
+        },
+    }
 
 
 class OwnCardTrainer(KeepsCard, Trainer):

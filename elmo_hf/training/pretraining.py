@@ -24,11 +24,13 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, PredictionOutput, 
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from elmo_hf.errors import ElmoError
+from elmo_hf.history import LANGUAGE_MODELING
 from elmo_hf.model.modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.outputs_elmo import LayerState
 
 from .batching import NOTHING, Batch, BucketedSentences, Example, SentenceCollator, StreamBatches
 from .checkpoints import check_shapes, find_damage, last_checkpoint
+from .records import TrainingRecord
 
 
 # the recurrent state of all streams, in each checkpoint of a training on streams
@@ -65,6 +67,8 @@ class LanguageModelTrainer(Trainer):
         heldout: Sentences to evaluate on, or several named sets of them, each with its own metrics.
         words_per_batch: The largest number of words in a batch of sentences, padding and boundary tokens included.
         max_words: The length at which a sentence is cut into pieces.
+        source: The names of the text, from `describe_source`, for the record of the training in the configuration.
+        heldout_source: The same of held-out text.
         **kwargs: As for any Trainer.
 
     Raises:
@@ -82,6 +86,8 @@ class LanguageModelTrainer(Trainer):
         heldout: Iterable[Example] | Mapping[str, Iterable[Example]] = (),
         words_per_batch: int = 2048,
         max_words: int = 400,
+        source: Mapping[str, Any] | None = None,
+        heldout_source: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         # A launcher such as torchrun sets this; Trainer ignores it where there is no accelerator.
@@ -110,6 +116,32 @@ class LanguageModelTrainer(Trainer):
         self.language_model = model
         self.epochs = self.make_epoch_counter()
         self.add_callback(self.epochs)
+        self.heldout_source = dict(heldout_source or {})
+        self.record = TrainingRecord(self.describe_training(dict(source or {})))
+        self.add_callback(self.record)
+
+    def describe_training(self, source: dict[str, Any]) -> dict[str, Any]:
+        """Return what the record of the training says of the task, the text and the batches.
+
+        Args:
+            source: The names of the text.
+        """
+        config = self.language_model.config
+        settings = {
+            **self.describe_batches(),
+            "dropout": config.hidden_dropout_prob,
+            "negatives": config.num_negative_samples,
+            "vocabulary": config.vocab_size - 1,
+        }
+        return {"task": LANGUAGE_MODELING, **source, **self.count_text(), "settings": settings}
+
+    def count_text(self) -> dict[str, int]:
+        """Return the size of the text to train on."""
+        return _count(self.train_dataset)
+
+    def describe_batches(self) -> dict[str, Any]:
+        """Return the settings of the batches."""
+        return {"batches": "sentences", "words_per_batch": self.words_per_batch}
 
     def read_training_data(self, train: Any) -> Any:
         """Return the sentences to train on, as lists of words.
@@ -284,6 +316,8 @@ class LanguageModelTrainer(Trainer):
             metrics = {}
             for name, sentences in sets.items():
                 metrics.update(self.evaluate(sentences, metric_key_prefix=f"{metric_key_prefix}_{name}"))
+            if eval_dataset is None:
+                self._record_perplexity(metrics, {name: f"{metric_key_prefix}_{name}" for name in sets})
             return metrics
         model = self.language_model.eval()
         # the summed losses of both directions, and the number of predictions of each
@@ -305,8 +339,33 @@ class LanguageModelTrainer(Trainer):
             metrics[f"{metric_key_prefix}_{name}loss"] = loss
             metrics[f"{metric_key_prefix}_{name}perplexity"] = perplexity
         self.log(metrics)
+        if eval_dataset is None:
+            self._record_perplexity(metrics, {"": metric_key_prefix})
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _record_perplexity(self, metrics: Mapping[str, float], prefixes: Mapping[str, str]) -> None:
+        """Add the perplexity of `heldout` to the record of the training.
+
+        Args:
+            metrics: What was measured.
+            prefixes: For the name of each set, the beginning of its metrics' names.
+        """
+        heldout: Any = self.eval_dataset
+        sets = heldout if isinstance(heldout, Mapping) else {"": heldout}
+        measured = [
+            {
+                **({"name": name} if name else {}),
+                **self.heldout_source,
+                **_count(sets[name]),
+                **{
+                    f"{direction}perplexity": metrics[f"{prefix}_{direction}perplexity"]
+                    for direction in ("", "forward_", "backward_")
+                },
+            }
+            for name, prefix in prefixes.items()
+        ]
+        self.record.measure(measured, self.state, self.language_model)
 
     def predict(self, *_: Any, **__: Any) -> PredictionOutput:
         """Refuse to predict, because the scores of the whole vocabulary at each position need too much memory.
@@ -382,6 +441,15 @@ class StreamTrainer(LanguageModelTrainer):
         if not isinstance(train, StreamBatches):
             raise ElmoError("`train` must be StreamBatches: train on sentences with LanguageModelTrainer.")
         return train
+
+    def count_text(self) -> dict[str, int]:
+        """Return the number of predictions in an epoch, if it is known."""
+        return {} if self.predictions is None else {"predictions": self.predictions}
+
+    def describe_batches(self) -> dict[str, Any]:
+        """Return the settings of the batches."""
+        streams: Any = self.train_dataset
+        return {"batches": "streams", "streams": streams.batch_size, "unroll_steps": streams.unroll_steps}
 
     def make_epoch_counter(self) -> "EpochCounter":
         """Return the callback that counts epochs."""
@@ -553,6 +621,11 @@ class StreamEpochs(EpochCounter):
         if self.passes is not None:
             epoch = self.epoch_at(state.global_step, args)
             state.epoch = float(self.passes.number) if epoch is None else epoch
+
+
+def _count(sentences: Any) -> dict[str, int]:
+    """Return the numbers of sentences and words, as a record has them."""
+    return {"sentences": len(sentences), "words": sum(map(len, sentences))}
 
 
 def _steps_of_epoch(sampler: BucketedSentences, args: TrainingArguments) -> int:

@@ -64,6 +64,12 @@ def test_trains_and_saves_a_model(run: Run, batching: list[str], tmp_path: Path)
     assert model.dtype == torch.float32
     assert model.config.vocab_size == tokenizer.vocab_size
     assert tokenizer.mask_token == "<MASK>"
+    (record,) = model.config.training_history
+    assert record["text"] == record["heldout"][0]["text"] == ["text.gz"]
+    words = sum(map(len, read_sentences("text.gz")))
+    assert record["heldout"][0]["words"] == words
+    assert record["predictions"] == words + 20 if batching else record["words"] == words
+    assert (record["steps"], record["settings"]["schedule"]) == (steps_of("out"), "cosine")
 
 
 # what white space and the pre-tokenizer moses make of this are different words
@@ -131,7 +137,11 @@ def test_goes_on_in_another_vocabulary(run: Run) -> None:
 
     run("--model", "first", "--vocab", "other.txt", "--output", "second", "--epochs", "1")
 
-    assert ElmoForPreTraining.from_pretrained("second").config.vocab_size == 7
+    config = ElmoForPreTraining.from_pretrained("second").config
+    assert config.vocab_size == 7
+    assert [record["settings"]["vocabulary"] for record in config.training_history] == [
+        len(Path("vocab.txt").read_text().splitlines()), 6,
+    ]  # fmt: skip
 
 
 def test_a_new_softmax_is_announced(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

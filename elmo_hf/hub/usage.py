@@ -1,0 +1,234 @@
+"""The part of a model card that shows how to use the model: code for its task, with words that the model knows."""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from elmo_hf.data.tagged import tag_scheme
+from elmo_hf.history import trainings
+from elmo_hf.inspection import read_config, read_json
+from elmo_hf.model.configuration_elmo import ElmoConfig
+
+from .cards import PLACEHOLDER, code_block
+
+
+# task of each class, as the Hub calls it
+TASKS = {
+    "ElmoForMaskedLM": "fill-mask",
+    "ElmoForPreTraining": "fill-mask",
+    "ElmoForTokenClassification": "token-classification",
+    "ElmoForSequenceClassification": "text-classification",
+    "ElmoForMultipleChoice": "multiple-choice",
+}
+VECTORS = "feature-extraction"
+
+# words of an example, and its words where nothing tells the language: names and numbers
+LENGTH = 6
+NEUTRAL_WORDS = ("ELMo", "2018", "NAACL", "2018", "ELMo", "2018")
+
+# `{trust}` is the argument with which a program without the package loads the model
+TRUST = ", trust_remote_code=True"
+
+VECTORS_CODE = """\
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}"{trust})
+model = AutoModel.from_pretrained("{name}"{trust})
+batch = tokenizer({words}, is_split_into_words=True, return_tensors="pt")
+with torch.no_grad():
+    output = model(**batch, output_hidden_states=True)
+vectors = output.last_hidden_state[0, 1:-1]  # one for each word
+print(vectors.shape)
+"""
+
+PIPELINE_CODE = """\
+from transformers import pipeline
+
+{variable} = pipeline("{task}", "{name}"{options}{trust})
+"""
+
+FILL_CODE = """\
+for guess in fill("{left} {mask} {right}"):
+    print(guess["token_str"], guess["score"])
+"""
+SPANS_CODE = """\
+for span in tag("{text}"):
+    print(span["word"], span["entity_group"], span["score"])
+"""
+TAGS_CODE = """\
+for word in tag("{text}"):
+    print(word["word"], word["entity"], word["score"])
+"""
+TEXT_CODE = """\
+print(classify("{text}"))
+"""
+PAIR_CODE = """\
+print(classify({{"text": "{left}", "text_pair": "{right}"}}))
+"""
+
+CHOICE_CODE = """\
+import torch
+from transformers import AutoModelForMultipleChoice, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}"{trust})
+model = AutoModelForMultipleChoice.from_pretrained("{name}"{trust})
+question, answers = "{left}", ["{right}", "{text}"]
+batch = tokenizer([question] * len(answers), answers, padding=True, return_tensors="pt")
+with torch.no_grad():
+    # the model reads several questions: [questions, answers, words]
+    scores = model(**{{name: part[None] for name, part in batch.items()}}).logits[0]
+print(answers[scores.argmax()])
+"""
+
+OUTPUTS = """\
+`output.last_hidden_state` is the mix of the layers, the ELMo vector; `output.hidden_states` are the layers, the token
+layer first. The tokens that the tokenizer puts around each sentence have vectors, too."""
+
+EXAMPLE_WORDS = "The examples string together frequent words. Put in sentences of your own."
+NO_WORDS = "Nothing here tells the language of the model: put in sentences of your own."
+
+WITH_PACKAGE = """\
+`trust_remote_code` runs the code files of this repository. With the package `elmo_hf` you do without, and it is
+faster:"""
+
+COMMANDS = {
+    VECTORS: "`elmo-hf embed --model {folder} FILE --output vectors.hdf5` writes the vectors of a file",
+    "fill-mask": "`elmo-hf perplexity {folder} FILE` measures how well the model predicts a text",
+    "token-classification": "`elmo-hf predict {folder} FILE` labels a file",
+    "text-classification": "`elmo-hf predict {folder} FILE` labels a file",
+}
+DOWNLOAD = "; `hf download {name} --local-dir {folder}` makes the folder."
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the examples of a card depend on.
+
+    Attributes:
+        name: The name of the model on the Hub, or of its folder.
+        config: Its configuration.
+        task: Its task, as the Hub calls it.
+        words: Words of its language, at least one; empty if nothing tells it.
+        mask: The mask token; empty without one.
+        pairs: Whether it reads pairs of texts.
+    """
+
+    name: str
+    config: ElmoConfig
+    task: str
+    words: Sequence[str]
+    mask: str
+    pairs: bool
+
+
+def read_model(folder: Path, name: str = PLACEHOLDER) -> Model:
+    """Read what the examples of a card depend on.
+
+    Args:
+        folder: The model folder.
+        name: The name of the model on the Hub; `elmo-hf push` replaces the default, a placeholder.
+
+    Raises:
+        ElmoError: If the folder is no model folder.
+    """
+    config = read_config(folder)
+    mask = read_json(folder / "tokenizer_config.json").get("mask_token")
+    mask = mask.get("content", "") if isinstance(mask, dict) else str(mask or "")
+    task = TASKS.get((config.architectures or [""])[0], VECTORS)
+    records = trainings(config)
+    # a head of its own for pairs, or a model that was trained on them
+    pairs = config.head == "esim" or bool(records and records[-1].get("inputs") == "pairs")
+    words = example_words(read_json(folder / "tokenizer.json").get("model", {}).get("vocab", {}))
+    frequent = [word for record in reversed(records) for word in record.get("frequent_words", [])]
+    return Model(
+        name=name,
+        config=config,
+        # filling in needs a mask token in the tokenizer
+        task=VECTORS if task == "fill-mask" and not mask else task,
+        words=words or example_words(frequent),
+        mask=mask,
+        pairs=pairs,
+    )
+
+
+def example_words(words: Iterable[str]) -> list[str]:
+    """Return the first words that have letters and nothing else, as many as an example has."""
+    return list(islice(filter(_is_word, words), LENGTH))
+
+
+def _is_word(word: object) -> bool:
+    """Return whether a word has letters, and their marks, only."""
+    kinds = [unicodedata.category(character)[0] for character in str(word)]
+    return "L" in kinds and set(kinds) <= {"L", "M"}
+
+
+def usage_blocks(model: Model) -> list[str]:
+    """Write the section that shows how to use a model.
+
+    Args:
+        model: The model, from `read_model`.
+
+    Returns:
+        Paragraphs and code, without the heading.
+    """
+    codes = [VECTORS_CODE] if model.task in (VECTORS, "fill-mask") else []
+    codes += [] if model.task == VECTORS else [task_code(model)]
+    package = "import elmo_hf\n" + fill_in(codes[-1], model, trust="")
+    command = COMMANDS.get(model.task)
+    folder = model.name.rpartition("/")[2]
+    return [
+        *(code_block(fill_in(code, model, trust=TRUST), "python") for code in codes),
+        EXAMPLE_WORDS if model.words else NO_WORDS,
+        *([OUTPUTS] if VECTORS_CODE in codes else []),
+        WITH_PACKAGE,
+        code_block(package, "python"),
+        *([f"{command}{DOWNLOAD}".format(folder=folder, name=model.name)] if command else []),
+    ]
+
+
+def task_code(model: Model) -> str:
+    """Return the code for the task of a model, to be filled in."""
+    if model.task == "multiple-choice":
+        return CHOICE_CODE
+    labels: Any = model.config.id2label or {}
+    if model.task == "fill-mask":
+        call, variable, options = FILL_CODE, "fill", ""
+    elif model.task == "token-classification":
+        # the pipeline joins spans of this scheme only
+        spans = tag_scheme(labels.values()) == "IOB2"
+        call, variable = (SPANS_CODE, "tag") if spans else (TAGS_CODE, "tag")
+        options = ', aggregation_strategy="simple"' if spans else ", ignore_labels=[]"
+    else:
+        call, variable = (PAIR_CODE if model.pairs else TEXT_CODE), "classify"
+        options = ", top_k=None" if model.config.problem_type == "multi_label_classification" else ""
+    return PIPELINE_CODE.replace("{variable}", variable).replace("{options}", options) + call
+
+
+def fill_in(code: str, model: Model, *, trust: str) -> str:
+    """Put names and words into the code of an example.
+
+    Args:
+        code: The code.
+        model: The model.
+        trust: The argument with which the model is loaded.
+    """
+    words = list(islice(cycle(model.words or NEUTRAL_WORDS), LENGTH))
+    half = LENGTH // 2
+    return code.format(
+        name=model.name,
+        task=model.task,
+        trust=trust,
+        words=json.dumps(words, ensure_ascii=False),
+        text=" ".join(words),
+        left=" ".join(words[:half]),
+        right=" ".join(words[half:]),
+        mask=model.mask,
+    )
+
+
+__all__ = ["TASKS", "VECTORS", "Model", "example_words", "fill_in", "read_model", "task_code", "usage_blocks"]
