@@ -1,6 +1,6 @@
 """A model that is loaded at its first use, for tools that copy and pickle what they work with."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,18 @@ class LazyModel:
         # all layers of a word are concatenated
         self.width = config.hidden_size * (config.num_hidden_layers + 1 if self.layers == "all" else 1)
         self._loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None = None
+        self._loaded_files: tuple[Hashable, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None}
+        return {**self.__dict__, "_loaded": None, "_loaded_files": ()}
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells the vectors of this model from those of others, in this process.
+
+        It is the folder with the state of its files when they were loaded, or else now; the device; and the layers.
+        """
+        return (self._loaded_files or _state_of_files(self.folder), self.device, self.layers)
 
     def embed(self, sentences: Iterable[SentenceInput]) -> Iterator[Vectors]:
         """Compute the vectors of each sentence's words, in the given order.
@@ -70,10 +79,20 @@ class LazyModel:
 
     def _load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         if self._loaded is None:
+            self._loaded_files = _state_of_files(self.folder)
             model, tokenizer = load(self.folder)
             move_to_device(model, self.device)
             self._loaded = model, tokenizer
         return self._loaded
+
+
+def _state_of_files(folder: Path) -> tuple[Hashable, ...]:
+    """Return the path of a model folder, and what changes when a file in it does."""
+    files = [(path, path.stat()) for pattern in ("*.json", "*.safetensors") for path in sorted(folder.glob(pattern))]
+    return (
+        str(folder.resolve()),
+        *((path.name, state.st_ino, state.st_size, state.st_mtime_ns) for path, state in files),
+    )
 
 
 __all__ = ["LazyModel"]
