@@ -12,6 +12,7 @@ from elmo_hf import __version__
 from elmo_hf.errors import ElmoError, one_line
 
 from .embed import add_embed
+from .fill import add_fill
 from .hub import add_copy, add_push
 from .models import add_convert, add_export, add_inspect, add_verify
 from .neighbours import add_neighbours
@@ -121,6 +122,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_neighbours(commands, shared)
     add_build_vocab(commands, shared)
     add_perplexity(commands, shared)
+    add_fill(commands, shared)
     add_plot(commands, shared)
     return parser
 

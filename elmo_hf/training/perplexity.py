@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.embedding.loading import load
@@ -129,6 +130,22 @@ def load_language_model(folder: str | Path) -> tuple[ElmoForPreTraining, ElmoTok
     """
     read_config(folder)
     model, tokenizer = load(folder, ElmoForPreTraining)
+    return cast(ElmoForPreTraining, model), check_words_are_known(folder, model, tokenizer)
+
+
+def check_words_are_known(
+    folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> ElmoTokenizer:
+    """Return the tokenizer of a language model if it knows the words that the softmax predicts.
+
+    Args:
+        folder: The model folder that both were loaded from.
+        model: The language model.
+        tokenizer: The tokenizer.
+
+    Raises:
+        ElmoError: If the tokenizer has no vocabulary, or one that does not fit the softmax.
+    """
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise ElmoError(
             f"The tokenizer in {folder} has no vocabulary, so it is not known which words the softmax predicts: "
@@ -139,7 +156,7 @@ def load_language_model(folder: str | Path) -> tuple[ElmoForPreTraining, ElmoTok
             f"The vocabulary of the tokenizer in {folder} has {tokenizer.vocab_size:,} words and the softmax "
             f"{model.config.vocab_size:,}, padding included: put the tokenizer there that the model was trained with."
         )
-    return cast(ElmoForPreTraining, model), tokenizer
+    return tokenizer
 
 
 def score(
@@ -314,6 +331,7 @@ def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], Sente
 __all__ = [
     "CorpusScore",
     "SentenceScore",
+    "check_words_are_known",
     "load_language_model",
     "open_score_file",
     "score",

@@ -55,6 +55,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "neighbours",
         "build-vocab",
         "perplexity",
+        "fill",
         "plot",
     ]
 
