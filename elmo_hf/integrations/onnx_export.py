@@ -19,6 +19,7 @@ from elmo_hf.inspection import read_config
 from elmo_hf.model.modeling_elmo import (
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
+    ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
@@ -134,7 +135,7 @@ def _check_packages() -> None:
 
 def _check_model(model: PreTrainedModel) -> None:
     name = type(model).__name__
-    if isinstance(model, ElmoForMultipleChoice):
+    if isinstance(model, (ElmoForMultipleChoice, ElmoForQuestionAnswering)):
         raise ElmoError(f"{name} has no ONNX form: export its biLM, `model.elmo`, and run the head on its layers.")
     if getattr(model, "heads", None) and model.config.head not in HEADS:
         raise ElmoError(

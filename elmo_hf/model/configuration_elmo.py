@@ -91,7 +91,8 @@ class ElmoConfig(PreTrainedConfig):
         hidden_dropout_prob: Dropout on the input of each biLSTM layer, in training.
         classifier_dropout: Dropout on the vectors that a task head reads, in training.
         head: What a task's class puts on the vectors, for words `"linear"` or `"bilstm-crf"`, for sentences `"mean"`,
-            `"max"` or `"bcn"`, for pairs `"esim"`; by default the first of them. See the class.
+            `"max"` or `"bcn"`, for pairs `"esim"`, for answers `"linear"` or `"bidaf"`; by default the first of them.
+            See the class.
         head_hidden_size: Width of one direction of the biLSTMs of a head, and of its feed-forward layers.
         layer: What `last_hidden_state` is: `"mix"`, the learned mix of all layers; `"average"` of them; `"top"`, or
             the number of one layer, 0 the token layer.

@@ -17,13 +17,15 @@ Every head reads `vectors`, `sentences`, `words` and `mix`: the vectors, `[B, T,
 boundary token belongs to, `[B, T]`, 1 or 2, or 0 at padding; where the words are, `[B, T]`, false at boundary tokens
 and padding; and the mix that joins its encoder's output, `[B, T, D]`, if the configuration puts one there.
 `ElmoTaskModel` classifies what a head returns by its `classifier`, a class that is made with the head's `output_size`
-and the number of labels. Heads of sentences have `num_sentences`, the numbers of sentences that a row may have.
+and the number of labels. Heads of sentences and pairs have `num_sentences`, the numbers of sentences that a row may
+have. Heads that find the answer to a question have `find_candidates`, which tells where an answer can begin or end.
 
 Shape notation: `B` rows, each a sentence or a pair, `T` words, `D` width of a vector, `C` width of one direction of a
 head's biLSTM (`config.head_hidden_size`), `E` width of an encoded word.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -39,6 +41,22 @@ logger = logging.get_logger(__name__)
 
 # McCann et al. 2017, section 5
 MAXOUT_PIECES = 4
+
+
+class HeadInputs(NamedTuple):
+    """What a head reads.
+
+    Attributes:
+        vectors: `[B, T, D]`.
+        sentences: `[B, T]`, 1 in the first sentence of a row, 2 in the second, 0 at padding.
+        words: `[B, T]`, true at words, false at boundary tokens and padding.
+        mix: `[B, T, D]`, the mix that joins the output of the head's encoder, if the configuration puts one there.
+    """
+
+    vectors: torch.Tensor
+    sentences: torch.Tensor
+    words: torch.Tensor
+    mix: torch.Tensor | None
 
 
 class ElmoTaskLstm(nn.Module):
@@ -68,15 +86,23 @@ class ElmoTaskLstm(nn.Module):
         return outputs.flatten(2)
 
 
+class ElmoVariationalDropout(nn.Dropout):
+    """Dropout of the same features at all words of a sentence (Gal and Ghahramani 2016)."""
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Map `[B, T, D]` to the same shape."""
+        return nn.functional.dropout1d(vectors.transpose(1, 2), self.p, self.training).transpose(1, 2)
+
+
 class ElmoTaskEncoder(nn.Module):
     """A stack of biLSTM layers, with dropout on the input of each."""
 
-    def __init__(self, config: ElmoConfig, num_layers: int) -> None:
+    def __init__(self, config: ElmoConfig, num_layers: int, dropout: type[nn.Dropout] = nn.Dropout) -> None:
         super().__init__()
         width = config.head_hidden_size
         sizes = [config.hidden_size, *[2 * width] * (num_layers - 1)]
         self.layers = nn.ModuleList(ElmoTaskLstm(size, width) for size in sizes)
-        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.dropout = dropout(config.classifier_dropout)
         # CODEPATH: the paper's models of SNLI and SQuAD add the mix at both places (section 5.2)
         self.output_size = 2 * width + (config.hidden_size if config.mix_at != "input" else 0)
 
@@ -305,6 +331,161 @@ class ElmoEsimHead(nn.Module):
         return self.summary(self.dropout(features)).tanh()
 
 
+class ElmoSpanHead(nn.Module):
+    """Each word, and its comparison with the question (as Conneau et al. 2017, section 2.1), for a linear classifier.
+
+    The comparison is what lets the question matter, because the biLM reads it apart from the context.
+    """
+
+    classifier = nn.Linear
+    num_sentences = (2,)
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        self.output_size = 3 * config.hidden_size
+
+    def find_candidates(self, sentences: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Return where there is no padding, `[B, T]`."""
+        return sentences != 0
+
+    def forward(
+        self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Compare each word with the mean of the question's words.
+
+        Args:
+            vectors: `[B, T, D]`.
+            sentences: `[B, T]`, 1 in the question, 2 in the context, 0 at padding.
+            words: `[B, T]`, true at words.
+            mix: `None`, because this head has no encoder.
+
+        Returns:
+            `[B, T, 3 * D]`: the vector, its absolute difference from the question's, and the product of both.
+        """
+        question = mean_over_words(vectors, words & (sentences == 1))[:, None]
+        return torch.cat([vectors, (vectors - question).abs(), vectors * question], dim=2)
+
+
+class ElmoTrilinear(nn.Module):
+    """Scores of pairs of words, linear in both of their vectors and in the product of them (Seo et al. 2017)."""
+
+    def __init__(self, width: int, *, bias: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * width, 1, bias=bias)
+
+    def forward(self, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """Score each word of `rows`, `[B, rows, E]`, with each of `columns`, `[B, T, E]`, as `[B, rows, T]`."""
+        of_rows, of_columns, of_product = self.linear.weight[0].chunk(3)
+        scores = (rows * of_product) @ columns.transpose(1, 2)
+        scores = scores + (rows @ of_rows)[:, :, None] + (columns @ of_columns)[:, None]
+        return scores if self.linear.bias is None else scores + self.linear.bias
+
+
+class ElmoSelfAttention(nn.Module):
+    """The residual block of Clark and Gardner 2018: a biLSTM, and attention of each word to the others or to none."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.lstm = ElmoTaskLstm(2 * width, width)
+        self.similarity = ElmoTrilinear(2 * width, bias=True)
+        self.projection = nn.Linear(6 * width, 2 * width)
+        self.dropout = ElmoVariationalDropout(dropout)
+
+    def forward(self, vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Add to each word what it finds among the others.
+
+        Args:
+            vectors: `[B, T, 2 * C]`.
+            words: `[B, T]`, true at the words that attend and are attended to.
+
+        Returns:
+            `[B, T, 2 * C]`.
+        """
+        read = self.dropout(self.lstm(self.dropout(vectors), words))
+        scores = self.similarity(read, read)
+        itself = torch.eye(words.shape[1], dtype=torch.bool, device=words.device)
+        scores = scores.masked_fill(itself, torch.finfo(scores.dtype).min)
+        # the last place is that of no word, with the score 0: the bias says how much better any word is
+        scores, others = nn.functional.pad(scores, (0, 1)), nn.functional.pad(read, (0, 0, 0, 1))
+        attended = attend(scores, others, nn.functional.pad(words, (0, 1), value=True))
+        joined = torch.cat([read, attended, read * attended], dim=2)
+        return vectors + self.projection(joined).relu()
+
+
+class ElmoSpanClassifier(nn.Linear):
+    """A linear classifier whose every score has features of its own."""
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Map `[B, T, scores, D]` to `[B, T, scores]`."""
+        return (features * self.weight).sum(dim=3) + self.bias
+
+
+class ElmoBidafHead(nn.Module):
+    """The paper's model of SQuAD: attention between question and context (Clark and Gardner 2018, after Seo et al.).
+
+    One biLSTM reads question and context. Each word of the context attends to the question, and the words that the
+    question is most like give one vector for all; then the context attends to itself. One more biLSTM finds where the
+    answer begins, and another, which also reads the first, where it ends. The recurrent layers are biLSTMs, as in the
+    other heads and in Seo et al., where Clark and Gardner have biGRUs. The attention to the question has no bias,
+    which its softmax would cancel. The `<S>` with which the row begins stands before the context as a word of it: it
+    is the answer of a question that has none.
+    """
+
+    classifier = ElmoSpanClassifier
+    num_sentences = (2,)
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        width = config.head_hidden_size
+        self.encoder = ElmoTaskEncoder(config, num_layers=1, dropout=ElmoVariationalDropout)
+        self.similarity = ElmoTrilinear(self.encoder.output_size, bias=False)
+        self.projection = nn.Linear(4 * self.encoder.output_size, 2 * width)
+        self.self_attention = ElmoSelfAttention(width, config.classifier_dropout)
+        self.start = ElmoTaskLstm(2 * width, width)
+        self.end = ElmoTaskLstm(4 * width, width)
+        self.dropout = ElmoVariationalDropout(config.classifier_dropout)
+        self.output_size = 2 * width
+
+    def find_candidates(self, sentences: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Return the words of the context, and where the row begins, `[B, T]`."""
+        begins = (sentences != 0) & ((sentences != 0).cumsum(dim=1) == 1)
+        return begins | (words & (sentences == 2))
+
+    def forward(
+        self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Find out about each word of the context whether the answer begins or ends there.
+
+        Args:
+            vectors: `[B, T, D]`.
+            sentences: `[B, T]`, 1 in the question, 2 in the context, 0 at padding.
+            words: `[B, T]`, true at words.
+            mix: `[B, T, D]`, what joins the encoder's output.
+
+        Returns:
+            `[B, T, 2, 2 * C]`, for the beginning and for the end; zero outside the context.
+        """
+        of_question, of_context = words & (sentences == 1), self.find_candidates(sentences, words)
+        encoded = self.encoder(
+            vectors.repeat(2, 1, 1),
+            torch.cat([of_question, of_context]),
+            None if mix is None else mix.repeat(2, 1, 1),
+        )
+        # [B, T, E]
+        question, context = self.dropout(encoded).chunk(2)
+        # [B, T of the context, T of the question]
+        similarity = self.similarity(context, question)
+        found = attend(similarity, question, of_question)
+        # [B, 1, T]
+        likeness = max_over_words(similarity.transpose(1, 2), of_question)[:, None]
+        asked = attend(likeness, context, of_context)
+        joined = torch.cat([context, found, context * found, context * asked], dim=2)
+        # [B, T, 2 * C]
+        aware = self.dropout(self.self_attention(self.projection(joined).relu(), of_context))
+        start = self.start(aware, of_context)
+        return torch.stack([start, self.end(torch.cat([start, aware], dim=2), of_context)], dim=2)
+
+
 def mean_over_words(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """Average `[B, T, D]` over the words `[B, T]`, to `[B, D]`; zero where there are none."""
     words = words[:, :, None].to(vectors)
@@ -336,6 +517,7 @@ def attend(scores: torch.Tensor, vectors: torch.Tensor, words: torch.Tensor) -> 
 # by `config.head`, the default first; with `None` the classifier reads the vectors themselves
 TAGGING_HEADS = {"linear": None, "bilstm-crf": ElmoTaggingHead}
 SENTENCE_HEADS = {"mean": ElmoPoolingHead, "max": ElmoPoolingHead, "bcn": ElmoBcnHead, "esim": ElmoEsimHead}
+SPAN_HEADS = {"linear": ElmoSpanHead, "bidaf": ElmoBidafHead}
 # these can only have the mix at their input
 WITHOUT_ENCODER = ("linear", "mean", "max")
 
@@ -356,4 +538,12 @@ def choose_head(config: ElmoConfig, heads: Mapping[str, type[nn.Module] | None])
     return heads[name]
 
 
-__all__ = ["SENTENCE_HEADS", "TAGGING_HEADS", "ElmoPairClassifier", "ElmoTaskLstm", "choose_head"]
+__all__ = [
+    "SENTENCE_HEADS",
+    "SPAN_HEADS",
+    "TAGGING_HEADS",
+    "ElmoPairClassifier",
+    "ElmoTaskLstm",
+    "HeadInputs",
+    "choose_head",
+]

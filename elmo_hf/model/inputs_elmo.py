@@ -253,6 +253,45 @@ def check_labels(labels: torch.Tensor, shape: torch.Size, num_labels: int, *, re
         raise ValueError(f"`labels` has {int(wrong[0])}, which is not one of 0 to {num_labels - 1}: {remedy}.")
 
 
+def check_positions(
+    start_positions: torch.Tensor | None, end_positions: torch.Tensor | None, scored: torch.Tensor
+) -> torch.Tensor:
+    """Check where answers begin and end.
+
+    Args:
+        start_positions: `[B]` or `[B, 1]`, -100 for none.
+        end_positions: In the same way.
+        scored: `[B, T]`, false where there can be no answer, as at padding.
+
+    Returns:
+        `[B, 2]`, -100 where there is no score, beyond the row included.
+
+    Raises:
+        ValueError: If one of the two is missing, they have another shape, are not integers, or one is negative.
+    """
+    checked = []
+    for name, part in (("start_positions", start_positions), ("end_positions", end_positions)):
+        if part is None:
+            raise ValueError(f"`{name}` is missing: pass where an answer begins and where it ends.")
+        # as Trainer gives them to several GPUs
+        positions = check_integers(name, part.squeeze(1) if part.ndim == 2 and part.shape[1] == 1 else part)
+        if positions.shape != scored.shape[:1]:
+            raise ValueError(f"`{name}` is {tuple(part.shape)} where the batch takes {tuple(scored.shape[:1])}.")
+        wrong = positions[(positions != IGNORED) & (positions < 0)]
+        if len(wrong):
+            raise ValueError(
+                f"`{name}` has {int(wrong[0])}: count words from 0, where the row begins, which is the position of no "
+                "answer; -100 is ignored."
+            )
+        checked.append(positions)
+    # [B, 2]
+    positions = torch.stack(checked, dim=1)
+    length = scored.shape[1]
+    inside = (positions >= 0) & (positions < length)
+    found = scored.gather(1, positions.clamp(0, length - 1)) & inside
+    return positions.masked_fill(~found, IGNORED)
+
+
 def check_numbers(labels: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     """Cast the labels of a regression, or of a problem with several labels a sentence, to the dtype of the logits.
 
@@ -313,6 +352,7 @@ __all__ = [
     "check_integers",
     "check_labels",
     "check_numbers",
+    "check_positions",
     "check_words",
     "find_mask",
     "find_sentences",

@@ -16,8 +16,8 @@
 Read this file beside the paper. `ElmoModel` is the bidirectional language model (biLM) of section 3.1: a token encoder
 (`ElmoTokenEncoder`), biLSTM layers (`ElmoBiLstmLayer`), and the mix of equation 1 (`ElmoScalarMix`).
 `ElmoForPreTraining` adds the softmax, as section 3.1 trains it, and `ElmoForMaskedLM` fills words in with it. The task
-models add heads, as section 3.3 does: `ElmoForTokenClassification`, `ElmoForSequenceClassification` and
-`ElmoForMultipleChoice`.
+models add heads, as section 3.3 does: `ElmoForTokenClassification`, `ElmoForSequenceClassification`,
+`ElmoForMultipleChoice` and `ElmoForQuestionAnswering`.
 
 Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S>`, `S` characters of a word, `K` ids
 of a word (itself, its characters, or both), `N` words to predict, `P` width of one direction, `H = 2 * P` width of a
@@ -32,20 +32,33 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import initialization as init
-from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput
+from transformers.modeling_outputs import (
+    MultipleChoiceModelOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+)
 from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 
 from .configuration_elmo import ElmoConfig, find_model
 from .crf_elmo import ElmoCrf
-from .heads_elmo import SENTENCE_HEADS, TAGGING_HEADS, ElmoPairClassifier, ElmoTaskLstm, choose_head
+from .heads_elmo import (
+    SENTENCE_HEADS,
+    SPAN_HEADS,
+    TAGGING_HEADS,
+    ElmoPairClassifier,
+    ElmoTaskLstm,
+    HeadInputs,
+    choose_head,
+)
 from .inputs_elmo import (
     IGNORED,
     BilmInputs,
     check_integers,
     check_labels,
     check_numbers,
+    check_positions,
     check_words,
     find_mask,
     find_sentences,
@@ -81,6 +94,7 @@ AUTO_MAP = {
     "AutoModelForMaskedLM": "modeling_elmo.ElmoForMaskedLM",
     "AutoModelForMultipleChoice": "modeling_elmo.ElmoForMultipleChoice",
     "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+    "AutoModelForQuestionAnswering": "modeling_elmo.ElmoForQuestionAnswering",
     "AutoModelForSequenceClassification": "modeling_elmo.ElmoForSequenceClassification",
     "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
 }
@@ -579,7 +593,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
     _keys_to_ignore_on_load_unexpected = ElmoModel._keys_to_ignore_on_load_unexpected
     # the classes of the heads by their names in `config.head`, the default first
-    heads: Mapping[str, type[nn.Module] | None] = {}
+    heads: Mapping[str, Any] = {}
     head: Any
     # what the classifier computes for a word or row; by default a score for each label
     num_scores: int | None = None
@@ -784,14 +798,14 @@ class ElmoForTokenClassification(ElmoTaskModel):
 
 
 class ElmoSentenceModel(ElmoTaskModel):
-    """The base of the task models that score sentences or pairs.
+    """The base of the task models that read sentences or pairs.
 
-    `config.head` is `"mean"` or `"max"`, the mean or the maximum of the vectors, of a pair those of both sentences and
-    their comparison; for single sentences `"bcn"`, the paper's model of SST-5; for pairs `"esim"`, its model of SNLI.
-    The biLM reads the sentences of a pair separately, as it was trained.
+    To score whole rows, `config.head` is `"mean"` or `"max"`, the mean or the maximum of the vectors, of a pair those
+    of both sentences and their comparison; for single sentences `"bcn"`, the paper's model of SST-5; for pairs
+    `"esim"`, its model of SNLI. The biLM reads the sentences of a pair separately, as it was trained.
     """
 
-    heads = SENTENCE_HEADS
+    heads: Mapping[str, Any] = SENTENCE_HEADS
     # models of single sentences that were saved before the default head read pairs
     _keys_to_ignore_on_load_missing = [r"classifier\.pair_weight"]
 
@@ -805,6 +819,19 @@ class ElmoSentenceModel(ElmoTaskModel):
         kwargs: Mapping[str, Any],
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
         """Compute the logits `[B, labels]` and the hidden states that the caller asks for; arguments as `forward`."""
+        rows, hidden_states = self.read_rows(input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, kwargs)
+        return self.classifier(self.dropout(self.head(*rows))), hidden_states
+
+    def read_rows(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+        bilm_layers: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        kwargs: Mapping[str, Any],
+    ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
+        """Compute what the head reads and the hidden states that the caller asks for; arguments as `forward`."""
         hidden_states = None
         if bilm_layers is None:
             inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
@@ -815,7 +842,7 @@ class ElmoSentenceModel(ElmoTaskModel):
             layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
             sentences, words = self.find_words(input_ids, mask)
         vectors, mix = self.mix_layers(layers)
-        return self.classifier(self.dropout(self.head(vectors, sentences, words, mix))), hidden_states
+        return HeadInputs(vectors, sentences, words, mix), hidden_states
 
     def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what `ElmoTaskModel.find_words` does.
@@ -829,11 +856,14 @@ class ElmoSentenceModel(ElmoTaskModel):
         counts = sentences.amax(dim=1)
         wrong = counts[~is_one_of(counts, list(self.head.num_sentences))]
         if len(wrong):
+            count, name = int(wrong[0]), self.config.head or next(iter(self.heads))
             wanted = {(1,): "single sentences", (2,): "pairs", (1, 2): "single sentences and pairs"}
+            others = [name for name, head in self.heads.items() if count in head.num_sentences]
+            choice = f"choose the head {' or '.join(others)}, or pass" if others else "pass"
             raise ValueError(
-                f"The head {self.config.head or 'mean'!r} reads {wanted[self.head.num_sentences]}, but a row has "
-                f"{int(wrong[0])} {'sentence' if wrong[0] == 1 else 'sentences'}: choose another `head` of "
-                f"{', '.join(self.heads)}, or pass rows as the tokenizer makes them."
+                f"The head {name!r} reads {wanted[self.head.num_sentences]}, but a row has {count} "
+                f"{'sentence' if count == 1 else 'sentences'}: {choice} rows as the tokenizer makes them, of pairs by "
+                "`tokenizer(first, second)`."
             )
         if not self.training and isinstance(self.classifier, ElmoPairClassifier) and (counts == 2).any():
             self.classifier.warn_of_pairs()
@@ -991,10 +1021,94 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
         return MultipleChoiceModelOutput(loss=loss, logits=logits, hidden_states=hidden_states)
 
 
+class ElmoForQuestionAnswering(ElmoSentenceModel):
+    """The words of a context with which the answer to a question begins and ends.
+
+    `config.head` is `"linear"`, a linear classifier of each word and its comparison with the question, or `"bidaf"`,
+    the paper's model of SQuAD: biLSTM layers with attention between question and context, and in the context.
+    """
+
+    heads = SPAN_HEADS
+    num_scores = 2
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        start_positions: torch.Tensor | None = None,
+        end_positions: torch.Tensor | None = None,
+        bilm_layers: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> QuestionAnsweringModelOutput:
+        """Score each word as the first and as the last of the answer.
+
+        Args:
+            input_ids: `[B, T]`, word ids, by which the model finds the boundary tokens: `<S> .. </S>` around the
+                question, then `<S> .. </S>` around the context.
+            attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
+            char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
+            start_positions: `[B]`, where the first word of the answer is in the row. It is where the row begins, 0
+                without padding at the left, if the context has no answer. Positions that have no score, as beyond the
+                row, and -100 are ignored.
+            end_positions: `[B]`, where its last word is, in the same way.
+            bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
+                then.
+            inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
+            **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of rows over which
+                the loss is averaged.
+
+        Returns:
+            `start_logits` and `end_logits`, `[B, T]`. The lowest number stands where there is no score: at padding,
+            and with `"bidaf"` everywhere but in the context and where the row begins. With positions, the loss is the
+            mean of the cross-entropies of both.
+
+        Raises:
+            ValueError: If the ids that the model reads are missing or of another shape, the positions, `bilm_layers`
+                or `inputs_embeds` are of another shape, a position is negative, one kind of position is missing, a row
+                is not a pair, or the biLM is trained and its layers are given.
+        """
+        rows, hidden_states = self.read_rows(input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, kwargs)
+        # [B, T, 2]
+        logits = self.classifier(self.dropout(self.head(*rows)))
+        scored = self.head.find_candidates(rows.sentences, rows.words)
+        logits = logits.masked_fill(~scored[:, :, None], torch.finfo(logits.dtype).min)
+        loss = None
+        if start_positions is not None or end_positions is not None:
+            positions = check_positions(start_positions, end_positions, scored)
+            loss = self.span_loss(logits, positions, kwargs.get("num_items_in_batch"))
+        start_logits, end_logits = logits.unbind(dim=2)
+        return QuestionAnsweringModelOutput(
+            loss=loss,
+            start_logits=start_logits.contiguous(),
+            end_logits=end_logits.contiguous(),
+            hidden_states=hidden_states,
+        )
+
+    def span_loss(
+        self, logits: torch.Tensor, positions: torch.Tensor, num_items: torch.Tensor | int | None
+    ) -> torch.Tensor:
+        """Compute the mean cross-entropy of first and last words.
+
+        Args:
+            logits: `[B, T, 2]`.
+            positions: `[B, 2]`, -100 for none.
+            num_items: The number of rows over which the loss is averaged; `None` for those of this batch.
+        """
+        # [B, 2]
+        losses = nn.functional.cross_entropy(logits.float(), positions, reduction="none")
+        count = (positions != IGNORED).sum(dim=0) if num_items is None else torch.as_tensor(num_items)
+        loss = (losses.sum(dim=0) / count.clamp(min=1)).mean()
+        return self.add_penalty(loss, label_fraction(positions[:, 0], num_items))
+
+
 __all__ = [
     "ElmoForMaskedLM",
     "ElmoForMultipleChoice",
     "ElmoForPreTraining",
+    "ElmoForQuestionAnswering",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
     "ElmoModel",

@@ -10,6 +10,7 @@ from elmo_hf import (
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
     ElmoForPreTraining,
+    ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
@@ -25,6 +26,7 @@ CLASSES = [
     ElmoForTokenClassification,
     ElmoForSequenceClassification,
     ElmoForMultipleChoice,
+    ElmoForQuestionAnswering,
 ]
 KINDS = {"characters": {}, "words": {"char_embedding_dim": 0, "word_embedding_dim": 6}}
 each_class = pytest.mark.parametrize("cls", CLASSES)
@@ -42,7 +44,9 @@ def batch() -> dict[str, torch.Tensor]:
 
 
 def for_class(cls: type, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The batch as one example of two choices, if the class takes choices."""
+    """The batch as one example of two choices, or each sentence as question and context, if the class takes these."""
+    if cls is ElmoForQuestionAnswering:
+        return {name: torch.cat([part, part], dim=1) for name, part in inputs.items()}
     return {name: part[None] for name, part in inputs.items()} if cls is ElmoForMultipleChoice else inputs
 
 

@@ -54,6 +54,7 @@ def test_public_names_of_the_package() -> None:
         "ElmoForMaskedLM",
         "ElmoForMultipleChoice",
         "ElmoForPreTraining",
+        "ElmoForQuestionAnswering",
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",
         "ElmoInt8Config",

@@ -97,6 +97,7 @@ def test_a_saved_folder_lists_every_class_and_holds_every_file(checkpoint: tuple
         "AutoModelForMaskedLM": "modeling_elmo.ElmoForMaskedLM",
         "AutoModelForMultipleChoice": "modeling_elmo.ElmoForMultipleChoice",
         "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+        "AutoModelForQuestionAnswering": "modeling_elmo.ElmoForQuestionAnswering",
         "AutoModelForSequenceClassification": "modeling_elmo.ElmoForSequenceClassification",
         "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
     }

@@ -17,10 +17,8 @@ from elmo_hf import (
     ElmoForTokenClassification,
     ElmoModel,
 )
-from support.tiny_models import sentence, tiny_model
+from support.tiny_models import Batch, row, stack, tiny_model
 
-
-Batch = dict[str, torch.Tensor]
 
 NAMES = {0: "O", 1: "B-PER", 2: "I-PER"}
 TASKS = [
@@ -32,36 +30,10 @@ TASKS = [
     pytest.param(ElmoForSequenceClassification, {"head": "esim"}, id="esim"),
 ]
 each_task = pytest.mark.parametrize(("cls", "fields"), TASKS)
-BOS, EOS = 1, 2
 
 
 def make(cls: type, **fields: object) -> torch.nn.Module:
     return tiny_model(cls, **{"vocab_size": 30, "head_hidden_size": 5, "id2label": NAMES, **fields})
-
-
-def row(*lengths: int, model: torch.nn.Module, seed: int = 0) -> Batch:
-    """One sentence, or a pair, of so many words, each between its boundaries."""
-    parts = []
-    for number, length in enumerate(lengths):
-        part = sentence(length + 2, model.config, seed=seed + number)
-        part["input_ids"] = part["input_ids"] % 26 + 4
-        part["input_ids"][0, 0], part["input_ids"][0, -1] = BOS, EOS
-        parts.append(part)
-    return {name: torch.cat([part[name] for part in parts], dim=1) for name in parts[0]}
-
-
-def stack(rows: list[Batch], *, left: bool = False) -> Batch:
-    """A batch of rows, padded on one side."""
-    longest = max(part["input_ids"].shape[1] for part in rows)
-    batch = {}
-    for name in rows[0]:
-        padded = []
-        for part in rows:
-            missing = longest - part[name].shape[1]
-            sizes = (missing, 0) if left else (0, missing)
-            padded.append(torch.nn.functional.pad(part[name], (0, 0) * (part[name].ndim - 2) + sizes))
-        batch[name] = torch.cat(padded)
-    return batch
 
 
 def examples(model: torch.nn.Module, count: int = 4) -> list[tuple[Batch, torch.Tensor]]:

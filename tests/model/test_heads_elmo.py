@@ -1,4 +1,4 @@
-"""`heads_elmo`: the encoders against torch's LSTM, the models of sentences and pairs against NumPy, one by one."""
+"""`heads_elmo`: the encoders against torch's LSTM, the models of sentences, pairs and answers against NumPy."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,19 @@ from torch import nn
 
 from elmo_hf.model.heads_elmo import (
     SENTENCE_HEADS,
+    SPAN_HEADS,
     TAGGING_HEADS,
     ElmoBcnHead,
+    ElmoBidafHead,
     ElmoEsimHead,
     ElmoPairClassifier,
     ElmoPoolingHead,
+    ElmoSpanClassifier,
+    ElmoSpanHead,
     ElmoTaskEncoder,
     ElmoTaskLstm,
+    ElmoTrilinear,
+    ElmoVariationalDropout,
     attend,
     choose_head,
     max_over_words,
@@ -223,6 +229,120 @@ def test_the_model_of_pairs_equals_numpy_on_each(mix_at: str) -> None:
         first, second = (vectors[row][numbers == number].numpy() for number in (1, 2))
         mixes = None if mix is None else tuple(mix[row][numbers == number].numpy() for number in (1, 2))
         np.testing.assert_allclose(result[row].numpy(), esim(head, first, second, mixes), atol=1e-12)
+
+
+# two boundaries and padding besides words: where each row begins is no word
+SENTENCES = torch.tensor([[1, 1, 1, 2, 2, 2, 2], [0, 1, 1, 0, 2, 2, 0], [1, 0, 1, 1, 1, 2, 0]])
+BEGINS = torch.tensor([0, 1, 0])
+
+
+def rows_of_questions() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Vectors, the numbers of sentences, and where the words are."""
+    words = SENTENCES != 0
+    words[range(3), BEGINS] = False
+    vectors = torch.randn(3, 7, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    return vectors, SENTENCES, words
+
+
+def trilinear(layer: ElmoTrilinear, rows: Array, columns: Array) -> Array:
+    weight = layer.linear.weight.detach().numpy()[0]
+    bias = 0.0 if layer.linear.bias is None else layer.linear.bias.item()
+    return np.array([[weight @ np.concatenate([x, y, x * y]) + bias for y in columns] for x in rows])
+
+
+def bidaf(head: ElmoBidafHead, question: Array, context: Array, mixes: tuple[Array, Array] | None) -> Array:
+    """Follow Clark and Gardner 2018, section 3.1, with one question and the context behind `<S>`: `[m, 2, 2 * C]`."""
+    encoded = [read(head.encoder.layers[0], words) for words in (question, context)]
+    if mixes is not None:
+        encoded = [np.concatenate(parts, axis=1) for parts in zip(encoded, mixes, strict=True)]
+    asking, told = encoded
+    scores = trilinear(head.similarity, told, asking)
+    found = softmax(scores) @ asking
+    asked = softmax(scores.max(axis=1)) @ told
+    aware = np.maximum(linear(head.projection, np.concatenate([told, found, told * found, told * asked], axis=1)), 0)
+    block = head.self_attention
+    states = read(block.lstm, aware)
+    scores = trilinear(block.similarity, states, states)
+    attended = np.zeros_like(states)
+    for word in range(len(states)):
+        others = [other for other in range(len(states)) if other != word]
+        # the last is no word
+        shares = softmax(np.append(scores[word, others], 0.0))[:-1]
+        attended[word] = shares @ states[others]
+    joined = np.concatenate([states, attended, states * attended], axis=1)
+    aware = aware + np.maximum(linear(block.projection, joined), 0)
+    start = read(head.start, aware)
+    return np.stack([start, read(head.end, np.concatenate([start, aware], axis=1))], axis=1)
+
+
+@pytest.mark.parametrize("mix_at", ["input", "both"])
+def test_the_model_of_answers_equals_numpy_on_each(mix_at: str) -> None:
+    head = random_weights(ElmoBidafHead(config_of("bidaf", mix_at=mix_at)))
+    vectors, sentences, words = rows_of_questions()
+    mix = None if mix_at == "input" else vectors.flip(1)
+
+    result = head(vectors, sentences, words, mix).detach()
+    candidates = head.find_candidates(sentences, words)
+
+    assert result.shape == (3, 7, 2, head.output_size)
+    for row in range(3):
+        asking, told = words[row] & (sentences[row] == 1), words[row] & (sentences[row] == 2)
+        told[BEGINS[row]] = True
+        assert torch.equal(candidates[row], told)
+        own = [vectors[row][part].numpy() for part in (asking, told)]
+        mixes = None if mix is None else [mix[row][part].numpy() for part in (asking, told)]
+        np.testing.assert_allclose(result[row][told].numpy(), bidaf(head, *own, mixes), atol=1e-12)
+        assert not result[row][~told].any()
+
+
+def test_the_linear_model_of_answers_compares_each_word_with_the_question() -> None:
+    vectors, sentences, words = rows_of_questions()
+
+    result = ElmoSpanHead(config_of("linear"))(vectors, sentences, words, None)
+
+    for row in range(3):
+        question = vectors[row][words[row] & (sentences[row] == 1)].mean(dim=0)
+        for word in range(7):
+            own = vectors[row, word]
+            torch.testing.assert_close(result[row, word], torch.cat([own, (own - question).abs(), own * question]))
+
+
+def test_each_score_of_an_answer_has_features_of_its_own() -> None:
+    classifier = random_weights(ElmoSpanClassifier(5, 2))
+    features = torch.randn(3, 7, 2, 5, dtype=torch.float64)
+
+    result = classifier(features)
+
+    for score in range(2):
+        expected = features[:, :, score] @ classifier.weight[score] + classifier.bias[score]
+        torch.testing.assert_close(result[:, :, score], expected)
+
+
+def test_variational_dropout_drops_the_same_features_at_all_words() -> None:
+    torch.manual_seed(0)
+    dropout, vectors = ElmoVariationalDropout(0.5), torch.ones(4, 6, 50)
+
+    result = dropout(vectors)
+
+    assert set(result.unique().tolist()) == {0.0, 2.0}
+    assert torch.equal(result, result[:, :1].expand_as(result))
+    assert not torch.equal(result[0], result[1])
+    assert torch.equal(dropout.eval()(vectors), vectors)
+
+
+@pytest.mark.parametrize("name", SPAN_HEADS)
+def test_a_question_or_a_context_without_words_gives_finite_features_that_no_padding_changes(name: str) -> None:
+    head, vectors = random_weights(SPAN_HEADS[name](config_of(name))), batch().requires_grad_()
+    sentences = torch.tensor([[1, 1, 1, 2, 0, 0], [1, 2, 2, 2, 0, 0], [1, 2, 0, 0, 0, 0]])
+    words = torch.tensor([[0, 1, 1, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]]).bool()
+
+    result = head(vectors, sentences, words, None)
+    shorter = head(vectors[:, :4], sentences[:, :4], words[:, :4], None)
+    result.sum().backward()
+
+    assert vectors.grad.isfinite().all()
+    here = head.find_candidates(sentences, words)[:, :4]
+    torch.testing.assert_close(result[:, :4][here], shorter[here])
 
 
 @pytest.mark.parametrize("name", ["bcn", "esim"])

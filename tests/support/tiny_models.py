@@ -5,6 +5,11 @@ import torch
 from elmo_hf import ElmoConfig, ElmoModel
 
 
+Batch = dict[str, torch.Tensor]
+
+BOS, EOS = 1, 2
+
+
 def tiny_config(**fields: object) -> ElmoConfig:
     """A model small enough to be exact and large enough to be wrong."""
     defaults = {
@@ -43,6 +48,31 @@ def sentence(length: int, config: ElmoConfig, seed: int = 0) -> dict[str, torch.
         char_ids[0, 3] = char_ids[0, 0]
     input_ids = torch.randint(1, config.vocab_size, (1, length), generator=generator)
     return {"input_ids": input_ids, "char_ids": char_ids, "attention_mask": torch.ones(1, length, dtype=torch.long)}
+
+
+def row(*lengths: int, model: torch.nn.Module, seed: int = 0) -> Batch:
+    """One sentence, or a pair, of so many words, each between its boundaries."""
+    parts = []
+    for number, length in enumerate(lengths):
+        part = sentence(length + 2, model.config, seed=seed + number)
+        part["input_ids"] = part["input_ids"] % 26 + 4
+        part["input_ids"][0, 0], part["input_ids"][0, -1] = BOS, EOS
+        parts.append(part)
+    return {name: torch.cat([part[name] for part in parts], dim=1) for name in parts[0]}
+
+
+def stack(rows: list[Batch], *, left: bool = False) -> Batch:
+    """A batch of rows, padded on one side."""
+    longest = max(part["input_ids"].shape[1] for part in rows)
+    batch = {}
+    for name in rows[0]:
+        padded = []
+        for part in rows:
+            missing = longest - part[name].shape[1]
+            sizes = (missing, 0) if left else (0, missing)
+            padded.append(torch.nn.functional.pad(part[name], (0, 0) * (part[name].ndim - 2) + sizes))
+        batch[name] = torch.cat(padded)
+    return batch
 
 
 def batch(lengths: list[int], *, left: bool = False, **fields: object) -> dict[str, torch.Tensor]:

@@ -13,6 +13,7 @@ from elmo_hf import (
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
     ElmoForPreTraining,
+    ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
@@ -24,6 +25,7 @@ modeling_auto.MODEL_MAPPING_NAMES["elmo"] = "ElmoModel"
 modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES["elmo"] = "ElmoForPreTraining"
 modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES["elmo"] = "ElmoForMaskedLM"
 modeling_auto.MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES["elmo"] = "ElmoForMultipleChoice"
+modeling_auto.MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES["elmo"] = "ElmoForQuestionAnswering"
 modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES["elmo"] = "ElmoForSequenceClassification"
 modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES["elmo"] = "ElmoForTokenClassification"
 
@@ -94,6 +96,14 @@ def with_labels(inputs: dict[str, torch.Tensor], model_class: type) -> dict[str,
     return {**inputs, "labels": inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)}
 
 
+def as_pairs(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Put boundary tokens around a question of a word and a context, and nowhere else."""
+    input_ids = inputs["input_ids"]
+    input_ids = input_ids.masked_fill((input_ids == 1) | (input_ids == 2), 3)
+    input_ids[:, [0, 3]], input_ids[:, 2] = 1, 2
+    return {**inputs, "input_ids": input_ids}
+
+
 class ElmoTesterMixin(ModelTesterMixin):
     """Makes the batch of each class from that of the tester."""
 
@@ -101,6 +111,8 @@ class ElmoTesterMixin(ModelTesterMixin):
         if model_class is ElmoForMultipleChoice and "char_ids" in inputs_dict:
             # the mixin repeats `[B, n]` for each choice
             inputs_dict = {**inputs_dict, "char_ids": inputs_dict["char_ids"].flatten(1)}
+        if model_class is ElmoForQuestionAnswering:
+            inputs_dict = as_pairs(inputs_dict)
         inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
         return with_labels(inputs, model_class) if return_labels else inputs
 
@@ -121,6 +133,7 @@ class ElmoModelTest(ElmoTesterMixin, unittest.TestCase):
         ElmoForTokenClassification,
         ElmoForSequenceClassification,
         ElmoForMultipleChoice,
+        ElmoForQuestionAnswering,
     )
     has_attentions = False
     # `get_input_embeddings` is the table of characters, whose size is that of a byte and some markers
@@ -152,6 +165,7 @@ class ElmoWordModelTest(ElmoTesterMixin, unittest.TestCase):
         ElmoForTokenClassification,
         ElmoForSequenceClassification,
         ElmoForMultipleChoice,
+        ElmoForQuestionAnswering,
     )
     has_attentions = False
 
@@ -167,6 +181,16 @@ class ElmoTaggingHeadTest(ElmoModelTest):
     def setUp(self) -> None:
         super().setUp()
         self.model_tester = ElmoModelTester(self, head="bilstm-crf")
+
+
+class ElmoAnswerHeadTest(ElmoModelTest):
+    """The paper's model of SQuAD."""
+
+    all_model_classes = (ElmoForQuestionAnswering,)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model_tester = ElmoModelTester(self, head="bidaf")
 
 
 class ElmoSentenceHeadTest(ElmoModelTest):
