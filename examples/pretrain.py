@@ -15,10 +15,12 @@ import glob
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 
 # the rest is imported in functions, after the arguments are checked: torch and Transformers take seconds
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 SCHEDULES = ("constant", "constant_with_warmup", "cosine", "inverse_sqrt", "linear", "polynomial")
 # the model that comes with the package
 BUNDLED = "elmo-tiny-en"
+# sentences by which the vocabulary is checked
+CHECKED_SENTENCES = 10_000
 
 
 def filters(text: str) -> list[list[int]]:
@@ -303,8 +307,24 @@ def load_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTo
     return model, tokenizer
 
 
+class Text(NamedTuple):
+    """The text of a training.
+
+    Attributes:
+        source: What the trainer reads: sentences, or streams.
+        first: The first sentences, by which the vocabulary is checked.
+        sentences: Their number; `None` of streams with `--steps`, which nobody counts.
+        words: The number of words.
+    """
+
+    source: "Iterable[Example] | StreamBatches"
+    first: list[list[str]]
+    sentences: int | None = None
+    words: int | None = None
+
+
 class Rows:
-    """The rows of a data set, whose texts are split into words.
+    """The rows of a data set that have words, and whose texts are split.
 
     Args:
         rows: The rows, each with a `text`, which may be a list of words.
@@ -322,7 +342,7 @@ class Rows:
     def __iter__(self) -> Iterator[list[str]]:
         from elmo_hf.training.batching import words_of
 
-        return (words_of(row, self.tokenize) for row in self.rows)
+        return (words for row in self.rows if (words := words_of(row, self.tokenize)))
 
 
 def load_rows(options: argparse.Namespace, split: str) -> Any:
@@ -356,39 +376,41 @@ def load_rows(options: argparse.Namespace, split: str) -> Any:
     return rows if options.column == "text" else rows.rename_column(options.column, "text")
 
 
-def make_training_data(
-    options: argparse.Namespace, tokenizer: "ElmoTokenizer"
-) -> "tuple[Iterable[Example] | StreamBatches, int | None]":
-    """Find the text and make streams of it if they are asked for.
+def read_text(
+    options: argparse.Namespace, files: Sequence[str], split: str | None, tokenize: Callable[[str], list[str]]
+) -> "Iterable[list[str]]":
+    """Read sentences from a split of the data set, or from files if there is no split."""
+    from elmo_hf.data.corpus import read_sentences
 
-    Returns:
-        The sentences, or streams; and the predictions of an epoch, which are counted of streams without `--steps`.
-    """
-    from elmo_hf.data.corpus import SHUFFLE_BUFFER, Corpus, read_sentences
+    return read_sentences(files, tokenize=tokenize) if split is None else Rows(load_rows(options, split), tokenize)
+
+
+def make_training_data(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> Text:
+    """Find the text, and make streams of it if they are asked for."""
+    from elmo_hf.data.corpus import SHUFFLE_BUFFER, Corpus
     from elmo_hf.training.batching import StreamBatches
 
     tokenize = tokenize_by(options, tokenizer)
+    split = None if options.dataset is None else options.split
     if options.batching == "sentences":
         # the trainer holds them all, to sort them by length
-        if options.dataset is None:
-            return read_sentences(options.files, tokenize=tokenize), None
-        return Rows(load_rows(options, options.split), tokenize), None
-    # what is read again for every epoch, and the same once, in any order
+        held = list(read_text(options, options.files, split, tokenize))
+        return Text(held, held[:CHECKED_SENTENCES], len(held), sum(map(len, held)))
+    # what is read again for every epoch
     source: Any
-    text: Iterable[list[str]]
-    if options.dataset is None:
+    if split is None:
         source = Corpus(options.files, tokenize=tokenize, seed=options.seed)
-        text = read_sentences(source.names, tokenize=tokenize)
     else:
-        rows = load_rows(options, options.split)
-        text = Rows(rows, tokenize)
+        rows = load_rows(options, split)
         rows = rows if options.stream else rows.to_iterable_dataset()
         source = Rows(rows.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER), tokenize)
-    predictions = None
-    if options.steps is None:
-        predictions = sum(len(words) + 1 for words in text if words)
     streams = StreamBatches(source, tokenizer, batch_size=options.streams, unroll_steps=options.unroll_steps)
-    return streams, predictions
+    sentences = iter(read_text(options, options.files, split, tokenize))
+    first = list(islice(sentences, CHECKED_SENTENCES))
+    if options.steps is not None:
+        return Text(streams, first)
+    lengths = Counter(map(len, chain(first, sentences)))
+    return Text(streams, first, lengths.total(), sum(length * count for length, count in lengths.items()))
 
 
 def tokenize_by(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> Callable[[str], list[str]]:
@@ -396,27 +418,61 @@ def tokenize_by(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> Call
     return str.split if options.tokenized else tokenizer.tokenize
 
 
-def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
-    """Put the model, the text and the options together."""
+def find_doubts(options: argparse.Namespace, tokenizer: Any, first: list[list[str]]) -> Iterator[str]:
+    """Say what shows that the vocabulary, or the text, was not split as it should be.
+
+    Args:
+        options: The options.
+        tokenizer: The tokenizer, with the vocabulary.
+        first: The first sentences of the text.
+    """
+    from elmo_hf.data.vocabulary import FIRST_WORDS, build_vocabulary
+    from elmo_hf.data.vocabulary_checks import find_punctuated, find_unknown
+
+    name = options.vocab or f"the vocabulary of {options.model}"
+    vocabulary = [word for word, _ in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])]
+    words = [word for word in vocabulary if word not in tokenizer.all_special_tokens]
+    remedy = "leave out --tokenized and --pre-tokenizer whitespace"
+    if (punctuated := find_punctuated(words)) is not None:
+        yield (
+            f"{punctuated.share:.1%} of the words of {name} end in punctuation, such as {punctuated.example}: "
+            f"if it is of raw text, build it again, and {remedy}"
+        )
+    elif (punctuated := find_punctuated(build_vocabulary(first)[len(FIRST_WORDS) :])) is not None:
+        yield (
+            f"{punctuated.share:.1%} of the different words of the text end in punctuation, such as "
+            f"{punctuated.example}: if the text is raw, {remedy}"
+        )
+    if (unknown := find_unknown(first, vocabulary)) is not None:
+        yield (
+            f"{unknown.share:.1%} of the first words of the text are not in {name}, such as {unknown.example}; "
+            f"{unknown.expected:.1%} would be expected of its size: build one from this text, with the same "
+            "--tokenized and --pre-tokenizer"
+        )
+
+
+def make_trainer(options: argparse.Namespace) -> "tuple[LanguageModelTrainer, Text]":
+    """Put the model, the text and the options together.
+
+    Returns:
+        The trainer, and the text that it reads.
+    """
     import torch
     from transformers import ProgressCallback, TrainingArguments
     from transformers.integrations import is_tensorboard_available
 
-    from elmo_hf.data.corpus import read_sentences
     from elmo_hf.training.pretraining import LanguageModelTrainer, ReadableLog, StreamTrainer
     from elmo_hf.training.records import describe_source
 
     model, tokenizer = make_model(options)
-    train, predictions = make_training_data(options, tokenizer)
-    tokenize = tokenize_by(options, tokenizer)
-    heldout: Iterable[Example] = ()
-    if options.heldout_split is not None:
-        heldout = Rows(load_rows(options, options.heldout_split), tokenize)
-    elif options.heldout:
-        heldout = read_sentences(options.heldout, tokenize=tokenize)
+    text = make_training_data(options, tokenizer)
+    heldout = read_text(options, options.heldout, options.heldout_split, tokenize_by(options, tokenizer))
+    measured = bool(options.heldout or options.heldout_split)
     # those of the epochs, which the trainer finds by itself of sentences
-    steps = options.steps or -1
-    if predictions is not None:
+    steps, predictions = options.steps or -1, None
+    if options.batching == "streams" and text.sentences is not None and text.words is not None:
+        # a word, or the end of a sentence
+        predictions = text.sentences + text.words
         step = options.streams * options.unroll_steps * options.accumulate
         steps = max(1, math.ceil(options.epochs * predictions / step))
     arguments = TrainingArguments(
@@ -431,7 +487,7 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
         max_grad_norm=options.clip_norm,
         gradient_accumulation_steps=options.accumulate,
         bf16=options.bf16,
-        eval_strategy="steps" if heldout else "no",
+        eval_strategy="steps" if measured else "no",
         eval_steps=options.save_steps,
         save_steps=options.save_steps,
         save_total_limit=2,
@@ -446,7 +502,7 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
     )
     given: dict[str, Any] = {
         "tokenizer": tokenizer,
-        "train": train,
+        "train": text.source,
         "heldout": heldout,
         "words_per_batch": options.words_per_batch,
         "max_words": options.max_words,
@@ -466,7 +522,20 @@ def make_trainer(options: argparse.Namespace) -> "LanguageModelTrainer":
         trainer = LanguageModelTrainer(model, arguments, **given)
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(ReadableLog())
-    return trainer
+    return trainer, text
+
+
+def describe(options: argparse.Namespace, trainer: "LanguageModelTrainer", text: Text) -> str:
+    """Say in one line what is trained on what."""
+    model, steps = trainer.language_model, trainer.total_steps()
+    config, parameters = model.config, sum(part.numel() for part in model.parameters())
+    size = "" if text.words is None else f"text of {text.sentences:,} sentences and {text.words:,} words; "
+    epochs = "" if options.steps is not None else f"epochs: {options.epochs:g}, "
+    return (
+        f"{'new model' if options.model is None else options.model}: {parameters:,} parameters, "
+        f"{config.num_hidden_layers} layers, vectors {config.hidden_size} and cells {config.intermediate_size} wide, "
+        f"vocabulary of {config.vocab_size - 1:,} words; {size}{epochs}steps: {steps:,}"
+    )
 
 
 def train(options: argparse.Namespace) -> None:
@@ -480,7 +549,7 @@ def train(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     set_seed(options.seed)
     checkpoint = last_checkpoint(options.output)
-    trainer = make_trainer(options)
+    trainer, text = make_trainer(options)
     if checkpoint is not None:
         steps, end = int(checkpoint.name.rpartition("-")[2]), trainer.total_steps()
         # which is written last of all
@@ -490,6 +559,9 @@ def train(options: argparse.Namespace) -> None:
         say(f"{options.output}: going on after {steps:,} of {end:,} steps.")
     elif options.resume:
         say(f"{options.output}: there is no checkpoint yet: beginning from the start.")
+    say(describe(options, trainer, text))
+    for doubt in find_doubts(options, trainer.collator.lexicon.tokenizer, text.first):
+        say(f"warning: {doubt}")
     metrics = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint)).metrics
     measured = trainer.evaluate() if trainer.eval_dataset else {}
     if trainer.is_world_process_zero():

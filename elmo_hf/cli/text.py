@@ -2,9 +2,10 @@
 
 import argparse
 import contextlib
+import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from .shared import (
     add_pre_tokenizer,
     add_tokenized,
     printable,
+    shows_progress,
     silence_libraries,
 )
 
@@ -57,6 +59,7 @@ def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None
 def _build_vocab(options: argparse.Namespace) -> int:
     from elmo_hf.data.corpus import read_sentences
     from elmo_hf.data.vocabulary import count_words, coverage, most_frequent, write_vocabulary
+    from elmo_hf.data.vocabulary_checks import find_punctuated
     from elmo_hf.files import check_new_file
     from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
@@ -67,7 +70,7 @@ def _build_vocab(options: argparse.Namespace) -> int:
     # the mask is one word in a new model, too
     tokenizer = ElmoTokenizer(pre_tokenizer=options.pre_tokenizer or "moses", mask_token="<MASK>")
     tokenize = str.split if options.tokenized else tokenizer.tokenize
-    counts = count_words(read_sentences(options.files, tokenize=tokenize))
+    counts = count_words(_with_progress(read_sentences(options.files, tokenize=tokenize)))
     if not counts:
         raise _no_words(options)
     words = most_frequent(counts, **limits)
@@ -75,7 +78,24 @@ def _build_vocab(options: argparse.Namespace) -> int:
     print(f"Wrote {counted(len(words), 'word')} to {options.output}, {', '.join(special)} included.")
     print(f"The text has {counted(counts.total(), 'word')}, {len(counts):,} of them distinct.")
     print(f"The vocabulary covers {coverage(counts, words):.2%} of the text.")
+    found = find_punctuated(words[len(special) :])
+    if found is not None:
+        print(
+            f"elmo-hf: warning: {found.share:.1%} of these words end in punctuation, such as "
+            f"{printable(found.example)}: for raw text, leave out --tokenized and --pre-tokenizer whitespace.",
+            file=sys.stderr,
+        )
     return 0
+
+
+def _with_progress(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Count the words on a terminal while the sentences are read."""
+    from tqdm import tqdm
+
+    with tqdm(unit=" words", unit_scale=True, disable=not shows_progress()) as bar:
+        for words in sentences:
+            yield words
+            bar.update(len(words))
 
 
 def _no_words(options: argparse.Namespace) -> ElmoError:

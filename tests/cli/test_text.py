@@ -39,6 +39,27 @@ def test_keeps_the_most_frequent_words(capsys: Captured) -> None:
     assert "covers 40.00% of" in capsys.readouterr().out
 
 
+def test_warns_of_a_vocabulary_of_raw_text_that_was_split_at_white_space(capsys: Captured) -> None:
+    Path("raw.txt").write_text("La bolsa cayó hoy, dijo Ana (EFE).\n", encoding="utf-8")
+
+    assert main(["build-vocab", "raw.txt", "--output", "good.txt"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["build-vocab", "raw.txt", "--output", "bad.txt", "--tokenized"]) == 0
+
+    assert capsys.readouterr().err == (
+        "elmo-hf: warning: 14.3% of these words end in punctuation, such as hoy,: for raw text, leave out --tokenized "
+        "and --pre-tokenizer whitespace.\n"
+    )
+
+
+def test_shows_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr("elmo_hf.cli.text.shows_progress", lambda: True)
+
+    assert main(["build-vocab", "one.txt", "--output", "vocab.txt"]) == 0
+
+    assert "7.00 words [" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

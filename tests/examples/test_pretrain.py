@@ -110,13 +110,52 @@ def test_every_command_splits_raw_text_into_the_same_words(
     # the saved model splits raw text by itself
     tokenized = [option for option in how if option == "--tokenized"]
     monkeypatch.setattr(sys, "argv", ["pretrain.py", "es.txt", "--model=es", "--output=new", *tokenized])
-    assert script.make_trainer(script.parse_arguments()).train_dataset == words
+    assert script.make_trainer(script.parse_arguments())[1].first == words
     assert main(["perplexity", "es", "es.txt", "--json-lines", "scores", *tokenized]) == 0
     assert [json.loads(line)["text"].split() for line in Path("scores").read_text("utf-8").splitlines()] == words
     capsys.readouterr()
     assert main(["embed", "es.txt", "--model", "es", *tokenized]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line and line[0] != "#"]
     assert [word for word in shown if word != "word"] == [word for sentence in words for word in sentence]
+
+
+@pytest.mark.parametrize(
+    ("words", "how", "warning"),
+    [
+        (["the", "king", "is", "here", ".", "queen"], [], None),
+        (
+            ["the", "king,", "is", "here."],
+            [],
+            "25.0% of the words of other.txt end in punctuation, such as king,: if it",
+        ),
+        (
+            ["THE", "KING", "IS", "HERE"],
+            [],
+            "100.0% of the first words of the text are not in other.txt, such as the; ",
+        ),
+        (
+            ["the", "king", "is", "here."],
+            ["--tokenized"],
+            "50.0% of the different words of the text end in punctuation",
+        ),
+    ],
+)
+def test_says_what_is_trained_on_what_and_warns_of_a_vocabulary_that_was_split_in_another_way(
+    run: Run, words: list[str], how: list[str], warning: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("raw.txt").write_text("the king, the queen; is the King here?\n" * 50, encoding="utf-8")
+    write_vocabulary(Path("other.txt"), ["<S>", "</S>", "<UNK>", *words])
+
+    run("--vocab=other.txt", "--output=out", "--steps=1", *how, files=["raw.txt" if how else "text.gz"])
+
+    shown = capsys.readouterr().out
+    parameters = sum(part.numel() for part in ElmoForPreTraining.from_pretrained("out").parameters())
+    assert (
+        f"new model: {parameters:,} parameters, 2 layers, vectors 8 and cells 6 wide, vocabulary of {len(words) + 3} "
+        f"words; text of {'50 sentences and 400' if how else '20 sentences and 110'} words; steps: 1\n"
+    ) in shown
+    found = re.findall(r"^warning: (.*)", shown, re.MULTILINE)
+    assert found[0].startswith(warning) if warning else not found
 
 
 def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path) -> None:
