@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_hf.errors import counted
 
-from .reading import add_reading, add_source, format_of, read_input
+from .reading import add_reading, add_source, check_source, format_of, read_input
 from .shared import (
     Commands,
+    add_batches,
     add_model,
+    check_batches,
     printable,
+    set_threads,
     shows_progress,
     silence_libraries,
     width_of,
@@ -62,9 +65,7 @@ def _add_computing(group: Any) -> None:
         help="none (the default): one vector a word; mean, max: one vector a sentence, over its words without the "
         "boundary tokens",
     )
-    group.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences a batch (default: 32)")
-    group.add_argument("--device", default="cpu", help="device that computes, such as cuda (default: cpu)")
-    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: PyTorch's choice)")
+    add_batches(group)
     group.add_argument(
         "--engine",
         default="local",
@@ -98,8 +99,10 @@ def _add_writing(group: Any) -> None:
 
 def _embed(options: argparse.Namespace) -> int:
     # refuse wrong options before importing torch
-    if min(options.batch_size, options.workers, 1 if options.threads is None else options.threads) < 1:
-        options.wrong_usage("--batch-size, --threads and --workers must be 1 or more")
+    check_source(options)
+    check_batches(options)
+    if options.workers < 1:
+        options.wrong_usage("--workers must be 1 or more")
     needs_output = options.pool != "none" or options.dtype != "float32" or options.engine != "local" or options.resume
     if options.output is None and needs_output:
         options.wrong_usage("--pool, --dtype, --engine and --resume need --output")
@@ -108,10 +111,7 @@ def _embed(options: argparse.Namespace) -> int:
 
     silence_libraries()
     layers = parse_layer(options.layers, read_config(options.model).num_hidden_layers)
-    if options.threads is not None:
-        import torch
-
-        torch.set_num_threads(options.threads)
+    set_threads(options)
     return _show(options, layers) if options.output is None else _write(options, layers)
 
 

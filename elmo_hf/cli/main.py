@@ -17,6 +17,7 @@ from .hub import add_copy, add_push
 from .models import add_convert, add_export, add_inspect, add_verify
 from .neighbours import add_neighbours
 from .plot import add_plot
+from .predict import add_predict
 from .shared import printable
 from .text import add_build_vocab, add_perplexity
 
@@ -119,6 +120,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_copy(commands, shared)
     add_push(commands, shared)
     add_embed(commands, shared)
+    add_predict(commands, shared)
     add_neighbours(commands, shared)
     add_build_vocab(commands, shared)
     add_perplexity(commands, shared)

@@ -29,16 +29,32 @@ FORMATS = {
 COMPRESSED = {".gz", ".bz2", ".xz"}
 
 
+class _AddSentence(argparse.Action):
+    """Collects sentences, and makes FILE optional: argparse would take an optional FILE for missing too early."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, _: Any = None
+    ) -> None:
+        namespace.text = [*(namespace.text or []), values]
+        for action in parser._actions:
+            if action.dest == "file":
+                action.required = False
+
+
 def add_source(parser: argparse.ArgumentParser) -> None:
-    """Give a command the option --text and the argument FILE, of which the user gives one."""
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--text", action="append", metavar="TEXT", help="a sentence; repeat the option for several")
-    source.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="UTF-8 file, plain or compressed by gzip, bzip2 or xz; - reads standard input",
+    """Give a command the argument FILE, and the option --text that takes its place."""
+    parser.add_argument(
+        "file", metavar="FILE", help="UTF-8 file, plain or compressed by gzip, bzip2 or xz; - reads standard input"
     )
+    parser.add_argument(
+        "--text", action=_AddSentence, metavar="TEXT", help="a sentence in place of FILE; repeat it for several"
+    )
+
+
+def check_source(options: argparse.Namespace) -> None:
+    """Refuse FILE beside --text."""
+    if options.text is not None and options.file is not None:
+        options.wrong_usage("give FILE or --text, not both")
 
 
 def add_reading(group: Any) -> None:
@@ -103,4 +119,4 @@ def format_of(options: argparse.Namespace) -> str:
     return options.format or FORMATS.get(suffixes[-1] if suffixes else "", "text")
 
 
-__all__ = ["add_reading", "add_source", "format_of", "read_input"]
+__all__ = ["add_reading", "add_source", "check_source", "format_of", "read_input"]

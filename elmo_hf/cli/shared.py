@@ -156,17 +156,41 @@ def add_pre_tokenizer(parser: Any) -> None:
     )
 
 
+def add_batches(group: Any) -> None:
+    """Give a group of options those that say how batches are computed."""
+    group.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences a batch (default: 32)")
+    group.add_argument("--device", default="cpu", help="device that computes, such as cuda (default: cpu)")
+    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: PyTorch's choice)")
+
+
+def check_batches(options: argparse.Namespace) -> None:
+    """Refuse wrong options of `add_batches`, before torch is imported."""
+    if min(options.batch_size, 1 if options.threads is None else options.threads) < 1:
+        options.wrong_usage("--batch-size and --threads must be 1 or more")
+
+
+def set_threads(options: argparse.Namespace) -> None:
+    """Compute on as many CPU threads as the option --threads says."""
+    if options.threads is not None:
+        import torch
+
+        torch.set_num_threads(options.threads)
+
+
 __all__ = [
     "Commands",
+    "add_batches",
     "add_files",
     "add_json_lines",
     "add_model",
     "add_pre_tokenizer",
     "add_tokenized",
+    "check_batches",
     "check_json_lines",
     "json_lines",
     "notes_held_back",
     "printable",
+    "set_threads",
     "shows_progress",
     "silence_libraries",
     "width_of",

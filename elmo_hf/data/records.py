@@ -4,7 +4,7 @@ import csv
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -61,11 +61,11 @@ def read_labelled(
     found: list[LabelledText] = []
     columns: tuple[str, str | None, str] | None = None
     unlabelled = 0
-    for number, record in _read_records(path):
+    for number, record in read_records(path):
         try:
             columns = columns or find_columns(record, text=text, pair=pair, label=label)
             if text is None:
-                _check_same_kind(record, columns)
+                check_same_kind(record, *columns[:2])
             if columns[2] == "gold_label" and record.get("gold_label") == NO_GOLD_LABEL:
                 unlabelled += 1
             else:
@@ -79,10 +79,19 @@ def read_labelled(
     return found
 
 
-def _check_same_kind(record: Mapping[str, Any], columns: tuple[str, str | None, str]) -> None:
-    """Refuse a pair in a file whose first record is a single text."""
-    partner = TEXT_COLUMNS.get(columns[0])
-    if partner is not None and columns[1] is None and record.get(partner) is not None:
+def check_same_kind(record: Mapping[str, Any], text: str, pair: str | None) -> None:
+    """Refuse a pair in a file whose first record is a single text.
+
+    Args:
+        record: A later record.
+        text: The column of the text in the first record.
+        pair: The column of the second text in it.
+
+    Raises:
+        ElmoError: If the record has a second text, and the first record none.
+    """
+    partner = TEXT_COLUMNS.get(text)
+    if partner is not None and pair is None and record.get(partner) is not None:
         raise ElmoError(f"this record is a pair, with {partner}, and the first record is not: name the columns.")
 
 
@@ -97,7 +106,7 @@ def read_texts(path: Source, *, text: str | None = None) -> Iterator[Text]:
     Raises:
         ElmoError: If a line cannot be parsed, or the column is missing.
     """
-    for number, record in _read_records(path):
+    for number, record in read_records(path):
         try:
             text = choose_column(list(record), tuple(TEXT_COLUMNS) if text is None else (text,), "text")
             yield checked_text(text, record[text])
@@ -105,8 +114,20 @@ def read_texts(path: Source, *, text: str | None = None) -> Iterator[Text]:
             raise ElmoError(f"{path}, line {number}: {error}") from error
 
 
-def _read_records(path: Source) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the records of a file, each with the number of the line on which it ends."""
+def read_records(path: Source) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the records of JSON Lines, of CSV with a header, or of TSV with a header, one at a time.
+
+    The first line shows the format. In TSV, quotes are a part of the text.
+
+    Args:
+        path: A file in UTF-8, plain or compressed, or `-` for standard input.
+
+    Returns:
+        Each record, with the number of the line on which it ends.
+
+    Raises:
+        ElmoError: If a line cannot be parsed.
+    """
     lines = enumerate(read_lines(str(path)), start=1)
     begin, head = next(((number, line) for number, line in lines if line.strip()), (1, ""))
     # csv needs the ends of lines, which a quoted text may contain
@@ -165,6 +186,23 @@ def find_columns(
         ElmoError: If there is no such column.
     """
     names = list(names)
+    label_column = LABEL_COLUMNS if label is None else (label,)
+    return *find_text_columns(names, text=text, pair=pair), choose_column(names, label_column, "label")
+
+
+def find_text_columns(
+    names: Sequence[str], *, text: str | None = None, pair: str | None = None
+) -> tuple[str, str | None]:
+    """Return the columns of the text and of the second text of a pair, which is `None` if there are no pairs.
+
+    Args:
+        names: The columns of the data set.
+        text: As for `read_labelled`.
+        pair: As for `read_labelled`.
+
+    Raises:
+        ElmoError: If there is no such column.
+    """
     if text is None:
         first = next((first for first, second in TEXT_COLUMNS.items() if second in names and first in names), None)
         text = first or choose_column(names, tuple(TEXT_COLUMNS), "text")
@@ -173,7 +211,7 @@ def find_columns(
     for column in (text, pair):
         if column is not None:
             choose_column(names, (column,), "text")
-    return text, pair, choose_column(names, LABEL_COLUMNS if label is None else (label,), "label")
+    return text, pair
 
 
 def labelled_text(record: Mapping[str, Any], text: str, pair: str | None, label: str) -> LabelledText:
@@ -271,8 +309,12 @@ __all__ = [
     "Label",
     "LabelledText",
     "Text",
+    "check_same_kind",
+    "checked_text",
     "find_columns",
+    "find_text_columns",
     "load_labelled",
     "read_labelled",
+    "read_records",
     "read_texts",
 ]

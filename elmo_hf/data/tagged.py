@@ -31,6 +31,20 @@ class TaggedSentence(NamedTuple):
     tags: list[str]
 
 
+class Span(NamedTuple):
+    """Words that belong together, such as those of a name.
+
+    Attributes:
+        label: What they are, such as `PER`.
+        start: The number of the first word, counted from 0.
+        end: The number of the word after the last one.
+    """
+
+    label: str
+    start: int
+    end: int
+
+
 def read_tagged(path: Source, *, word_column: int = 0, tag_column: int = -1) -> list[TaggedSentence]:
     """Read words and tags from a file in columns, with one word on each line and an empty line after each sentence.
 
@@ -199,6 +213,30 @@ def tag_scheme(tags: Iterable[str]) -> str | None:
     return None
 
 
+def find_spans(tags: Sequence[str]) -> list[Span]:
+    """Find the spans that the tags of a sentence mark in IOB1, IOB2, IOBES or BILOU.
+
+    Tags that break the scheme are read as conlleval and seqeval's default mode read them: a span without `B-` begins
+    where its label begins, and one without `E-` or `L-` ends before the next span or `O`.
+
+    Args:
+        tags: The tags, such as `B-PER`, `I-PER` and `O`.
+    """
+    spans: list[Span] = []
+    is_open = False
+    for number, tag in enumerate(tags):
+        prefix, _, label = tag.partition("-")
+        if tag == "O":
+            is_open = False
+            continue
+        if is_open and prefix in ("I", "E", "L") and spans[-1].label == label:
+            spans[-1] = spans[-1]._replace(end=number + 1)
+        else:
+            spans.append(Span(label, number, number + 1))
+        is_open = prefix in ("B", "I")
+    return spans
+
+
 def to_iob2(tags: Sequence[str]) -> list[str]:
     """Convert IOB1 tags to IOB2, where every span begins with `B-`; IOB2 tags stay as they are.
 
@@ -232,8 +270,10 @@ def cut_sentence(sentence: TaggedSentence, max_words: int) -> Iterator[TaggedSen
 
 
 __all__ = [
+    "Span",
     "TaggedSentence",
     "cut_sentence",
+    "find_spans",
     "load_tagged",
     "read_conll_words",
     "read_tagged",

@@ -5,6 +5,7 @@ Shape notation: `B` sentences, `T` words with boundary tokens, `L` biLSTM layers
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -110,14 +111,10 @@ class Embedder:
 
     @torch.inference_mode()
     def _embed_batch(self, words: list[list[str]]) -> list[Vectors]:
-        try:
+        with explaining_lack_of_memory(list(map(len, words))):
             batch = self.tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
             batch = batch.to(self.model.device)
             output = self.model.base_model(**batch, output_hidden_states=self.layers != "mix", use_cache=False)
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):
-                raise
-            raise ElmoError(_out_of_memory(list(map(len, words)))) from error
         arrays = self._select_layers(output).float().cpu().numpy()
         masks = batch["attention_mask"].bool().cpu().numpy()
         # the words between the boundary tokens, wherever the padding is
@@ -134,6 +131,24 @@ class Embedder:
         if self.layers == "sum":
             return functools.reduce(torch.add, output.hidden_states)
         return output.hidden_states[self.layers]
+
+
+@contextmanager
+def explaining_lack_of_memory(lengths: list[int]) -> Iterator[None]:
+    """Say what to do if the batch that this block computes does not fit in memory.
+
+    Args:
+        lengths: The number of words of each sentence of the batch.
+
+    Raises:
+        ElmoError: In place of the error of Python or of torch.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        raise ElmoError(_out_of_memory(lengths)) from error
 
 
 def _out_of_memory(lengths: list[int]) -> str:
@@ -174,4 +189,12 @@ def parse_layer(layer: str | int, num_hidden_layers: int) -> str | int:
     )
 
 
-__all__ = ["Embedder", "Progress", "Vectors", "embed", "parse_layer"]
+__all__ = [
+    "POSITIONS_PER_SENTENCE",
+    "Embedder",
+    "Progress",
+    "Vectors",
+    "embed",
+    "explaining_lack_of_memory",
+    "parse_layer",
+]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_hf.cli.reading import add_reading, add_source, format_of, read_input
+from elmo_hf.cli.reading import add_reading, add_source, check_source, format_of, read_input
 from elmo_hf.embedding.sentences import Sentence
+from support.cli_runs import Captured
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -35,10 +36,39 @@ def test_the_suffix_tells_the_format_unless_an_option_does(arguments: list[str],
     assert format_of(parsed(*arguments)) == expected
 
 
-def test_the_command_line_gives_texts_or_a_file_and_not_both() -> None:
-    for arguments in ([], ["a.txt", "--text=b"]):
+def with_model(*arguments: str) -> argparse.Namespace:
+    """Parse arguments as a command does that takes a model, too."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    add_source(parser)
+    parser.add_argument("--flag", action="store_true")
+    parser.set_defaults(wrong_usage=parser.error)
+    options = parser.parse_args(arguments)
+    check_source(options)
+    return options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file", "text"),
+    [
+        (["m", "--flag", "f"], "f", None),
+        (["m", "--text", "a", "--flag", "--text", ""], None, ["a", ""]),
+        (["--text", "a", "m"], None, ["a"]),
+    ],
+)
+def test_the_command_line_gives_a_file_or_texts(
+    arguments: list[str], file: str | None, text: list[str] | None
+) -> None:
+    options = with_model(*arguments)
+
+    assert (options.model, options.file, options.text) == ("m", file, text)
+
+
+def test_a_file_beside_texts_and_neither_are_wrong_usage(capsys: Captured) -> None:
+    for arguments in (["m"], ["m", "f", "--text", "a"], ["m", "--text", "a", "f"]):
         with pytest.raises(SystemExit, match="2"):
-            parsed(*arguments)
+            with_model(*arguments)
+    assert capsys.readouterr().err.count("give FILE or --text, not both") == 2
 
 
 def test_tokenized_splits_lines_and_leaves_records_alone(tmp_path: Path) -> None:

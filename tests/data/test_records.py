@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elmo_hf.data.records import LabelledText, load_labelled, read_labelled, read_texts
+from elmo_hf.data.records import LabelledText, load_labelled, read_labelled, read_records, read_texts
 from elmo_hf.errors import ElmoError
 from support.data_files import save_dataset, written
 
@@ -132,3 +132,11 @@ def test_texts_alone(tmp_path: Path) -> None:
     assert list(read_texts(tmp_path / "x.jsonl")) == [["a"], "b c"]
     with pytest.raises(ElmoError, match=r"line 1: no column body; there are tokens, id"):
         list(read_texts(tmp_path / "x.jsonl", text="body"))
+
+
+def test_records_come_with_all_their_fields_and_their_lines(tmp_path: Path) -> None:
+    path = written(tmp_path, 'id,text\n1,"a\nb"\n\n2,\n')
+    assert list(read_records(path)) == [(3, {"id": "1", "text": "a\nb"}), (5, {"id": "2", "text": ""})]
+
+    path = written(tmp_path, '\n{"id": 1, "more": [2]}\n\n{}\n')
+    assert list(read_records(path)) == [(2, {"id": 1, "more": [2]}), (4, {})]

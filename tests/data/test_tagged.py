@@ -1,16 +1,19 @@
 """`data.tagged` reads columns as they are found in the wild, or names the line that it cannot read."""
 
 import gzip
+import itertools
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from seqeval.metrics.sequence_labeling import get_entities
 
 from elmo_hf.data.tagged import (
     TaggedSentence,
     cut_sentence,
+    find_spans,
     load_tagged,
     read_conll_words,
     read_tagged,
@@ -179,3 +182,31 @@ def test_words_alone(content: str, words: list[list[str]], tmp_path: Path) -> No
     (tmp_path / "x.conll").write_text(content, encoding="utf-8")
 
     assert list(read_conll_words(tmp_path / "x.conll")) == words
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("B-PER I-PER O B-PER B-PER", [("PER", 0, 2), ("PER", 3, 4), ("PER", 4, 5)]),
+        ("B-PER I-LOC I-LOC", [("PER", 0, 1), ("LOC", 1, 3)]),
+        ("I-PER I-PER B-PER O", [("PER", 0, 2), ("PER", 2, 3)]),
+        ("B-PER I-PER E-PER S-PER S-LOC O", [("PER", 0, 3), ("PER", 3, 4), ("LOC", 4, 5)]),
+        ("B-PER I-PER L-PER U-PER U-LOC O", [("PER", 0, 3), ("PER", 3, 4), ("LOC", 4, 5)]),
+        ("B-PER-x I-PER-x", [("PER-x", 0, 2)]),
+        ("B I O B", [("", 0, 2), ("", 3, 4)]),
+        ("O O", []),
+        ("", []),
+    ],
+)
+def test_spans_of_each_scheme(tags: str, spans: list[tuple[str, int, int]]) -> None:
+    assert find_spans(tags.split()) == spans
+
+
+def test_spans_of_tags_that_break_their_scheme_are_those_of_seqeval() -> None:
+    labels = ["O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y"]
+    for tags in itertools.product(labels, repeat=4):
+        expected = [(label, start, last + 1) for label, start, last in get_entities(list(tags))]
+        assert find_spans(tags) == expected, tags
+        # BILOU has other names for the last and the only word
+        renamed = [tag.replace("E-", "L-").replace("S-", "U-") for tag in tags]
+        assert find_spans(renamed) == expected, tags

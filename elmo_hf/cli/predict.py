@@ -1,0 +1,159 @@
+"""The command `predict`, which tags, classifies and scores sentences with a fine-tuned model."""
+
+import argparse
+import contextlib
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from elmo_hf.errors import counted
+
+from .reading import add_reading, add_source, check_source, read_input
+from .shared import (
+    Commands,
+    add_batches,
+    check_batches,
+    set_threads,
+    shows_progress,
+    silence_libraries,
+)
+
+
+if TYPE_CHECKING:
+    from elmo_hf.prediction.inputs import PredictionInput
+
+
+def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    """Add the parser of `elmo-hf predict`."""
+    parser = commands.add_parser(
+        "predict",
+        parents=[shared],
+        help="tag, classify or score sentences with a fine-tuned model",
+        description="Write what a fine-tuned model says of each sentence: tags and entities, the label and the "
+        "probabilities of all labels, a number, or the best of several answers. Pairs of sentences, and questions "
+        "with answers, are records with these fields. Records keep their other fields.",
+        epilog='examples: elmo-hf predict my-ner --text "Ann met Bob in New York."; '
+        "elmo-hf predict my-classes reviews.csv --output classes.csv",
+    )
+    parser.add_argument(
+        "model", metavar="MODEL", help="folder of a fine-tuned model, or its name on the Hub, ORG/NAME"
+    )
+    add_source(parser)
+    group = parser.add_argument_group("input")
+    add_reading(group)
+    group.add_argument(
+        "--pair-field",
+        metavar="NAME",
+        help="field or column of the second text of a pair (default: the one that belongs to the text, such as "
+        "hypothesis to premise), or of the answers to a question (default: choices, answers or endings)",
+    )
+    add_batches(parser.add_argument_group("computation"))
+    _add_writing(parser.add_argument_group("output"))
+    parser.set_defaults(run=_predict, wrong_usage=parser.error)
+
+
+def _add_writing(group: Any) -> None:
+    group.add_argument(
+        "--output", type=Path, metavar="FILE", help="file to create, once it is complete (default: standard output)"
+    )
+    group.add_argument(
+        "--output-format",
+        choices=("jsonl", "conll", "table"),
+        help="jsonl: one JSON object a line; conll: a word and its tag a line, separated by TAB, and an empty line "
+        "after each sentence; table: columns with a header, a row for each entity, word or sentence, separated by "
+        "TAB, or by commas in a .csv file (default: by the suffix, .jsonl, .json, .conll, .tsv or .csv; jsonl on "
+        "standard output)",
+    )
+
+
+def _predict(options: argparse.Namespace) -> int:
+    # refuse wrong options and names before loading the model
+    check_source(options)
+    check_batches(options)
+    from elmo_hf.files import check_new_file
+    from elmo_hf.prediction.formats import choose_format
+
+    file_format = choose_format(options.output, options.output_format)
+    if options.output is not None:
+        check_new_file(options.output)
+    silence_libraries()
+    set_threads(options)
+    try:
+        count = _write(options, file_format)
+    except KeyboardInterrupt:
+        if options.output is not None:
+            print(f"Interrupted: {options.output} was not written.", file=sys.stderr)
+        raise
+    if options.output is not None:
+        print(f"Wrote the predictions for {counted(count, 'input')} to {options.output}.")
+    return 0
+
+
+def _write(options: argparse.Namespace, file_format: str) -> int:
+    """Write the answers to all inputs, and return their number."""
+    from tqdm import tqdm
+
+    from elmo_hf.embedding.engines import CACHED_WORDS
+    from elmo_hf.embedding.loading import move_to_device
+    from elmo_hf.prediction import load, predict
+    from elmo_hf.prediction.formats import make_writer
+    from elmo_hf.prediction.tasks import make_task
+
+    model, tokenizer = load(options.model)
+    move_to_device(model, options.device)
+    # the token layer is computed once for each distinct word
+    elmo: Any = model.base_model
+    elmo.cache_words(CACHED_WORDS)
+    results = predict(
+        model,
+        tokenizer,
+        _read_inputs(options),
+        text_field=options.text_field,
+        pair_field=options.pair_field,
+        tokenized=options.tokenized,
+        batch_size=options.batch_size,
+    )
+    count = 0
+    with _opened(options.output) as file:
+        delimiter = "," if options.output is not None and options.output.suffix == ".csv" else "\t"
+        write = make_writer(file_format, file, make_task(model), delimiter=delimiter)
+        # a bar would stand between the answers on a terminal
+        hidden = not shows_progress() or (options.output is None and sys.stdout.isatty())
+        for result in tqdm(results, unit=" inputs", disable=hidden):
+            write(result)
+            count += 1
+    return count
+
+
+def _read_inputs(options: argparse.Namespace) -> "Iterator[PredictionInput]":
+    """Read what the options name: sentences, or records with all of their fields."""
+    from elmo_hf.data.records import read_records
+
+    def records(path: str) -> "Iterable[PredictionInput]":
+        return (record for _, record in read_records(path))
+
+    return read_input(options, records)
+
+
+@contextlib.contextmanager
+def _opened(path: Path | None) -> Iterator[TextIO]:
+    """Open a new file, which appears when the block ends without an error, or standard output, in UTF-8."""
+    from elmo_hf.files import naming_errors, new_file
+
+    if path is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
+        yield sys.stdout
+        return
+    # half a character, which JSON can hold, is written as JSON writes it
+    with (
+        new_file(path) as temporary,
+        naming_errors(path),
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file,
+    ):
+        yield file
+
+
+__all__ = ["add_predict"]

@@ -1,0 +1,139 @@
+"""Run a model on inputs in batches of similar length, and answer in the order of the inputs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
+from elmo_hf.embedding.vectors import POSITIONS_PER_SENTENCE, Progress, explaining_lack_of_memory
+from elmo_hf.errors import ElmoError
+
+from .inputs import InputReader, PredictionInput, Row, check_inputs
+from .loading import CLASSES
+from .tasks import Result, Task, make_task
+
+
+# a record's own field that has the name of an answer, such as the label of a test set
+GIVEN = "given_"
+
+
+def predict(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    inputs: Iterable[PredictionInput],
+    *,
+    text_field: str | None = None,
+    pair_field: str | None = None,
+    tokenized: bool = False,
+    batch_size: int = 32,
+    progress: Progress | None = None,
+) -> Iterator[Result]:
+    """Tag, classify or score sentences with a fine-tuned model.
+
+    The answer to an input does not depend on the other inputs. You may pass a generator: only a few batches of its
+    inputs are in memory at a time.
+
+    Args:
+        model: A model with a head, in evaluation mode, on any device; `load` loads one.
+        tokenizer: The tokenizer of the model.
+        inputs: Each a text, which the tokenizer splits, a list of words, a `Sentence`, or a record: a mapping with the
+            text, or the two texts of a pair, or a question and its choices, in fields of the usual names.
+        text_field: The field of the text, or of the first text of a pair, in records; by default the first of
+            `TEXT_COLUMNS` that the first record has.
+        pair_field: The field of the second text of a pair, or of the choices.
+        tokenized: Split texts at white space only.
+        batch_size: The number of rows to compute at once.
+        progress: Receives the number of inputs after each few batches.
+
+    Yields:
+        For each input, in the given order, a dictionary that `json.dumps` takes. It begins with the `text`, or with
+        all fields of the record; one that has the name of an answer is renamed, such as `label` to `given_label`. The
+        answers are:
+
+        * of a tagger `words` and `tags`, `scores`, the probability of each tag, and if the tags follow a scheme such
+          as BIO, `entities`, each with `label`, `start` and `end`, counted in characters, `text` and `score`, the mean
+          of its words' scores. The tags of a CRF are its best sequence, and have no scores;
+        * of a classifier `label` and `scores`, the probability of each label by its name; if there may be several
+          labels, `labels`, those more probable than not;
+        * of a regression `score`;
+        * of a model that chooses `choice`, the number of the best answer, counted from 0, and the `scores` of all.
+
+        A text without words has no tags, and its label and scores are `None`.
+
+    Raises:
+        ElmoError: If the model has no head, or, when the iterator comes to it, an input has not what the model reads.
+        ValueError: If the model is in training mode, or `batch_size` is not positive.
+    """
+    task = _checked_task(model, batch_size)
+    reader = InputReader(tokenizer, task, text_field=text_field, pair_field=pair_field, tokenized=tokenized)
+    return _predict(_RowRunner(model, tokenizer, task, batch_size), reader, check_inputs(inputs), progress)
+
+
+def _predict(
+    runner: "_RowRunner", reader: InputReader, inputs: Iterable[PredictionInput], progress: Progress | None
+) -> Iterator[Result]:
+    examples = map(reader.read, count(1), inputs)
+    for window in windows(examples, max_items=BATCHES_PER_WINDOW * runner.batch_size):
+        numbers = iter(runner.run([row for example in window for row in example.rows]))
+        for example in window:
+            answer = runner.task.answer(example, list(islice(numbers, len(example.rows))))
+            given = {f"{GIVEN}{name}" if name in answer else name: value for name, value in example.fields.items()}
+            yield given | answer
+        if progress is not None:
+            progress(len(window))
+
+
+def _checked_task(model: PreTrainedModel, batch_size: int) -> Task:
+    """Return the task of a model that is ready for it."""
+    if not isinstance(model, tuple(CLASSES.values())):
+        raise ElmoError(
+            f"{type(model).__name__} has no head for a task: load one of {', '.join(CLASSES)}, as "
+            "`elmo_hf.prediction.load` does."
+        )
+    if model.training:
+        raise ValueError("The model is in training mode, where answers may be random: call `model.eval()` first.")
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}: it must be at least 1.")
+    return make_task(model)
+
+
+class _RowRunner:
+    """Runs a model on rows that are in memory, in batches of similar length."""
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, task: Task, batch_size: int
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.task = task
+        self.batch_size = batch_size
+
+    def run(self, rows: Sequence[Row]) -> list[Any]:
+        """Return what the task computes of each row."""
+        results: dict[int, Any] = {}
+        for is_pair in (False, True):
+            members = [number for number, row in enumerate(rows) if (row.pair is not None) == is_pair]
+            batches = batches_by_length(
+                [rows[number].length for number in members],
+                max_sentences=self.batch_size,
+                max_positions=self.batch_size * POSITIONS_PER_SENTENCE,
+            )
+            for batch in batches:
+                numbers = [members[index] for index in batch]
+                results.update(zip(numbers, self._run_batch([rows[number] for number in numbers]), strict=True))
+        return [results[number] for number in range(len(rows))]
+
+    @torch.inference_mode()
+    def _run_batch(self, rows: list[Row]) -> list[Any]:
+        texts = [[row.words for row in rows]]
+        if rows[0].pair is not None:
+            texts.append([row.pair or [] for row in rows])
+        with explaining_lack_of_memory([row.length for row in rows]):
+            batch = self.tokenizer(*texts, is_split_into_words=True, padding=True, return_tensors="pt")
+            return self.task.compute(self.model, batch.to(self.model.device))
+
+
+__all__ = ["PredictionInput", "predict"]

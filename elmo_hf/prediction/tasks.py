@@ -1,0 +1,240 @@
+"""The tasks: what each asks of its model, and the answer that it makes of the model's numbers.
+
+Shape notation: `B` rows, `T` words with boundary tokens, `K` labels.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import torch
+
+from elmo_hf.data.tagged import find_spans, tag_scheme
+from elmo_hf.model.modeling_elmo import ElmoForMultipleChoice, ElmoForTokenClassification
+
+
+if TYPE_CHECKING:
+    from .inputs import Example
+
+# what stands for a sentence in a result: everything in it is of a type that JSON has
+Result: TypeAlias = dict[str, Any]
+Batch: TypeAlias = Mapping[str, torch.Tensor]
+
+# float32 has seven digits
+DIGITS = 6
+
+
+class Tags(NamedTuple):
+    """The tags of the words of a sentence.
+
+    Attributes:
+        tags: The number of each word's tag.
+        scores: The probability of each; `None` if the model has none.
+    """
+
+    tags: list[int]
+    scores: list[float] | None
+
+
+class Task:
+    """What a model does with a row of words.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        names: The labels, in the order of the model's scores.
+        num_sentences: The numbers of sentences that a row may have.
+        reads_sentences: Whether the model reads a row as a whole, and not word by word.
+        has_choices: Whether an input has several rows, of which the model chooses one.
+        answers: The names of the answers.
+        columns: The columns that a table has for the answers.
+    """
+
+    num_sentences: Sequence[int] = (1,)
+    reads_sentences = True
+    has_choices = False
+    answers: Sequence[str] = ()
+    columns: Sequence[str] = ()
+
+    def __init__(self, model: Any) -> None:
+        config = model.config
+        self.names = [str(config.id2label[number]) for number in range(config.num_labels)]
+
+    def compute(self, model: Any, batch: Batch) -> list[Any]:
+        """Run the model on a batch; return the numbers of each row."""
+        raise NotImplementedError
+
+    def answer(self, example: "Example", numbers: Sequence[Any]) -> Result:
+        """Make an answer of the numbers of an input's rows, of which an empty input has none."""
+        raise NotImplementedError
+
+    def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
+        """Return what a table shows of an input beside each of its answers, and a row of `columns` for each answer."""
+        raise NotImplementedError
+
+
+class Tagging(Task):
+    """A tag for each word, and the spans that the tags mark."""
+
+    reads_sentences = False
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.has_crf = model.head is not None
+        self.has_spans = tag_scheme(self.names) is not None
+        scores = [] if self.has_crf else ["scores"]
+        self.answers = ["text", "words", "tags", *scores, *(["entities"] if self.has_spans else [])]
+        columns = ["label", "start", "end", "text"] if self.has_spans else ["word", "tag"]
+        self.columns = columns if self.has_crf else [*columns, "score"]
+
+    def compute(self, model: Any, batch: Batch) -> list[Tags]:
+        """Return the tags of each row; in evaluation, the argmax of a CRF's logits is its best sequence."""
+        # [B, T, K]
+        logits = model(**batch).logits.float()
+        # a CRF's logits are scores of sequences, and no logarithms of probabilities
+        scores = None if self.has_crf else logits.softmax(dim=2).amax(dim=2).cpu()
+        tags, masks = logits.argmax(dim=2).cpu(), batch["attention_mask"].bool().cpu()
+        # the words between the boundary tokens, wherever the padding is
+        return [
+            Tags(
+                tags[row][mask][1:-1].tolist(),
+                None if scores is None else rounded(scores[row][mask][1:-1]),
+            )
+            for row, mask in enumerate(masks)
+        ]
+
+    def answer(self, example: "Example", numbers: Sequence[Tags]) -> Result:
+        """Return `words` and `tags`, `scores` if the model has them, and `entities` if the tags mark spans."""
+        text, words, _ = example.sentence
+        found = numbers[0] if numbers else Tags([], None if self.has_crf else [])
+        result: Result = {} if example.fields.get("text") == text else {"text": text}
+        if example.fields.get("words") != words:
+            result["words"] = words
+        tags = [self.names[number] for number in found.tags]
+        result["tags"] = tags
+        if found.scores is not None:
+            result["scores"] = found.scores
+        if self.has_spans:
+            result["entities"] = self._entities(text, example.offsets(), tags, found.scores)
+        return result
+
+    def _entities(
+        self, text: str, offsets: list[tuple[int, int]], tags: list[str], scores: list[float] | None
+    ) -> list[Result]:
+        """List the spans by their characters; the score of one is the mean of its words' scores."""
+        entities = []
+        for label, first, end in find_spans(tags):
+            start, stop = offsets[first][0], offsets[end - 1][1]
+            entity: Result = {"label": label, "start": start, "end": stop, "text": text[start:stop]}
+            if scores is not None:
+                entity["score"] = round(sum(scores[first:end]) / (end - first), DIGITS)
+            entities.append(entity)
+        return entities
+
+    def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
+        """Show a span a row, or a word a row if the tags mark no spans."""
+        beside = {name: value for name, value in result.items() if name not in self.answers}
+        if self.has_spans:
+            return beside, result["entities"]
+        columns = [result[name] for name in self.answers if name != "text"]
+        return beside, [dict(zip(self.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+class Classification(Task):
+    """A label, several labels, or numbers for each sentence or pair."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.num_sentences = model.head.num_sentences
+        problem = model.config.problem_type
+        if problem is None:
+            # as the loss of a training has it
+            problem = "regression" if len(self.names) == 1 else "single_label_classification"
+        self.problem = problem
+        # the score of a regression has no other name
+        self.is_one_number = problem == "regression" and len(self.names) == 1
+        answer = {"regression": [], "multi_label_classification": ["labels"]}.get(problem, ["label"])
+        self.answers = ["score"] if self.is_one_number else [*answer, "scores"]
+        self.columns = ["score"] if self.is_one_number else [*answer, *(f"score_{name}" for name in self.names)]
+
+    def compute(self, model: Any, batch: Batch) -> list[list[float]]:
+        """Return the scores of each row, `K` each."""
+        # [B, K]
+        logits = model(**batch).logits.float()
+        if self.problem == "regression":
+            scores = logits
+        elif self.problem == "multi_label_classification":
+            scores = logits.sigmoid()
+        else:
+            scores = logits.softmax(dim=1)
+        return scores.tolist()
+
+    def answer(self, example: "Example", numbers: Sequence[list[float]]) -> Result:
+        """Return `label`, or `labels` of which each is more probable than not, and `scores`; or `score`, a number."""
+        del example
+        values = numbers[0] if numbers else None
+        scores = None if values is None else dict(zip(self.names, rounded(values), strict=True))
+        if self.is_one_number:
+            return {"score": None if scores is None else scores[self.names[0]]}
+        if self.problem == "regression":
+            return {"scores": scores}
+        if self.problem == "multi_label_classification":
+            likely = (
+                None
+                if values is None
+                else [name for name, value in zip(self.names, values, strict=True) if value > 0.5]
+            )
+            return {"labels": likely, "scores": scores}
+        return {"label": None if values is None else self.names[values.index(max(values))], "scores": scores}
+
+    def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
+        """Show an input a row, with a column for the score of each label."""
+        row = {name: result[name] for name in self.answers if name != "scores"}
+        if not self.is_one_number:
+            row |= {f"score_{name}": value for name, value in (result["scores"] or {}).items()}
+        return {name: value for name, value in result.items() if name not in self.answers}, [row]
+
+
+class Choice(Task):
+    """The best of several answers to a question."""
+
+    num_sentences = (2,)
+    has_choices = True
+    answers = columns = ("choice", "scores")
+
+    def __init__(self, model: Any) -> None:
+        del model
+        self.names = []
+
+    def compute(self, model: Any, batch: Batch) -> list[float]:
+        """Return the score of each row, which is one question with one answer."""
+        one_choice = {name: part.unsqueeze(1) for name, part in batch.items()}
+        return model(**one_choice).logits.float()[:, 0].tolist()
+
+    def answer(self, example: "Example", numbers: Sequence[float]) -> Result:
+        """Return `choice`, the number of the best answer, counted from 0, and `scores`, the probability of each."""
+        del example
+        scores = torch.tensor(numbers).softmax(dim=0)
+        return {"choice": int(scores.argmax()), "scores": rounded(scores)}
+
+    def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
+        """Show an input a row, with the scores of its answers in one cell."""
+        row = {"choice": result["choice"], "scores": json.dumps(result["scores"])}
+        return {name: value for name, value in result.items() if name not in self.columns}, [row]
+
+
+def make_task(model: Any) -> Task:
+    """Return the task of a model that has a head."""
+    if isinstance(model, ElmoForTokenClassification):
+        return Tagging(model)
+    return Choice(model) if isinstance(model, ElmoForMultipleChoice) else Classification(model)
+
+
+def rounded(numbers: torch.Tensor | Sequence[float]) -> list[float]:
+    """Return numbers `[n]` as Python's, without digits that float32 does not have."""
+    values = numbers.tolist() if isinstance(numbers, torch.Tensor) else numbers
+    return [round(value, DIGITS) for value in values]
+
+
+__all__ = ["Choice", "Classification", "Result", "Tagging", "Task", "make_task"]

@@ -1,0 +1,182 @@
+"""`cli.predict`: files and standard input, where answers go, and what is refused, in one line each."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmo_hf import ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf.cli import main
+from elmo_hf.data.tagged import read_tagged
+from elmo_hf.prediction import load, predict
+from support.cli_runs import Captured, error_of
+from support.task_models import NAMES, save_task_model
+
+
+pytestmark = pytest.mark.usefixtures("library_logging")
+
+LINES = "Ann met Bob,  in New York.\n\n👩‍👩‍👧 e\u0301 Zürich\n"
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models") / "tagger"
+    return str(save_task_model(ElmoForTokenClassification, folder, id2label=dict(enumerate(NAMES))))
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models") / "classifier"
+    return str(save_task_model(ElmoForSequenceClassification, folder, id2label={0: "no", 1: "yes"}))
+
+
+def answers(model: str, inputs: list[Any], **options: Any) -> list[dict[str, Any]]:
+    return list(predict(*load(model), inputs, **options))
+
+
+def printed(captured: Captured) -> list[dict[str, Any]]:
+    output, error = captured.readouterr()
+    assert error == ""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_each_line_of_a_file_has_a_line_of_output(tagger: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "lines.txt").write_text(LINES, encoding="utf-8")
+
+    assert main(["predict", tagger, "--batch-size", "1", str(tmp_path / "lines.txt")]) == 0
+
+    results = printed(capsys)
+    assert results == answers(tagger, LINES.split("\n")[:-1])
+    assert results[1] == {"text": "", "words": [], "tags": [], "scores": [], "entities": []}
+
+
+def test_standard_input_and_texts(
+    tagger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    expected = answers(tagger, ["didn't stop", "b"], tokenized=True)
+    capsys.readouterr()
+    assert main(["predict", tagger, "--text", "didn't stop", "--text", "b", "--tokenized"]) == 0
+    assert printed(capsys) == expected
+
+    (tmp_path / "input").write_text('{"body": "didn\'t stop"}\n{"body": "b"}\n', encoding="utf-8")
+    with (tmp_path / "input").open(encoding="utf-8") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert main(["predict", tagger, "-", "--format=jsonl", "--text-field=body", "--tokenized"]) == 0
+    assert printed(capsys) == [{"body": result["text"], **result} for result in expected]
+
+
+def test_pairs_keep_the_fields_of_their_records(classifier: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "pairs.csv").write_text('id,a,b,label\n1,"It rains, now.",We sing.,no\n2,,,yes\n', encoding="utf-8")
+
+    assert main(["predict", classifier, str(tmp_path / "pairs.csv"), "--text-field=a", "--pair-field=b"]) == 0
+
+    records = [
+        {"id": "1", "a": "It rains, now.", "b": "We sing.", "label": "no"},
+        {"id": "2", "a": "", "b": "", "label": "yes"},
+    ]
+    results = printed(capsys)
+    assert results == answers(classifier, records, text_field="a", pair_field="b")
+    assert results[1] == {"id": "2", "a": "", "b": "", "given_label": "yes", "label": None, "scores": None}
+
+
+def test_columns_in_and_out(tagger: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "in.conll").write_text("Ann B-PER\nmet O\n\nHà\u00a0Nội B-LOC\n", encoding="utf-8")
+    output = tmp_path / "out.conll"
+
+    assert main(["predict", tagger, str(tmp_path / "in.conll"), "--output", str(output)]) == 0
+
+    assert capsys.readouterr().out == f"Wrote the predictions for 2 inputs to {output}.\n"
+    sentences = [["Ann", "met"], ["Hà\u00a0Nội"]]
+    assert read_tagged(output) == [(result["words"], result["tags"]) for result in answers(tagger, sentences)]
+
+
+def test_a_csv_file_is_a_table_with_commas(classifier: str, tmp_path: Path) -> None:
+    output = tmp_path / "out.csv"
+    assert main(["predict", classifier, "--text", "It rains, now.", "--output", str(output)]) == 0
+
+    (result,) = answers(classifier, ["It rains, now."])
+    assert output.read_text(encoding="utf-8") == (
+        'input,text,label,score_no,score_yes\n1,"It rains, now.",'
+        f"{result['label']},{result['scores']['no']},{result['scores']['yes']}\n"
+    )
+
+
+def test_half_a_character_in_another_field_stays(classifier: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "title": "\\ud800"}\n', encoding="utf-8")
+    output = tmp_path / "out.jsonl"
+
+    assert main(["predict", classifier, str(tmp_path / "a.jsonl"), "--output", str(output)]) == 0
+
+    assert json.loads(output.read_text(encoding="utf-8"))["title"] == "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["elmo-tiny-en", "--text=a"], "elmo-tiny-en is a language model .*`elmo-hf fill`"),
+        (["MODEL", "no.txt"], r"no\.txt cannot be read"),
+        (["MODEL", "--text=a", "--device=moon"], "no device 'moon'"),
+        (["MODEL", "--text=a", "--output=out.txt"], r"out\.txt does not tell the format"),
+        (["MODEL", "--text=a", "--output=taken.csv"], r"taken\.csv exists already"),
+        (["MODEL", "--text=a", "--output-format=conll"], "CoNLL columns are for the tags of words"),
+        (["MODEL", "--text=a", "--text=a <S>", "--output=out.csv"], "Input 2: the text has <S> in it"),
+        (["MODEL", "bad.jsonl", "--output=out.csv"], r"bad\.jsonl, line 2: not JSON"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_no_file(
+    arguments: list[str],
+    message: str,
+    classifier: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("taken.csv").write_text("mine", encoding="utf-8")
+    Path("bad.jsonl").write_text('{"text": "a"}\n{\n', encoding="utf-8")
+
+    assert main(["predict", *(classifier if part == "MODEL" else part for part in arguments)]) == 1
+
+    assert re.search(message, error_of(capsys))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "taken.csv"]
+
+
+@pytest.mark.parametrize("option", ["--batch-size=0", "--threads=0", "--text=b"])
+def test_wrong_options_are_wrong_usage(option: str, capsys: Captured) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["predict", "model", "file", option])
+    assert "elmo-hf predict: error:" in capsys.readouterr().err
+
+
+def test_an_interruption_leaves_no_file(
+    classifier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def interrupted(*_: object, **__: object) -> Any:
+        yield {"text": "a", "label": "no", "scores": {}}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_hf.prediction.predict", interrupted)
+    output = tmp_path / "out.jsonl"
+
+    assert main(["predict", classifier, "--text=a", "--output", str(output)]) == 130
+
+    assert capsys.readouterr().err == f"Interrupted: {output} was not written.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_and_a_full_disk(classifier: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["predict", classifier, "--text=a"]) == 141
+    assert capsys.readouterr().err == ""
+
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(["predict", classifier, "--text=a"]) == 1
+    assert error_of(capsys) == "elmo-hf: error: standard input or output fails: No space left on device\n"

@@ -1,0 +1,122 @@
+"""`prediction.tasks`: answers against the model's own logits, for every head."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from elmo_hf import ElmoForMultipleChoice, ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf.data.tagged import find_spans
+from elmo_hf.prediction import predict
+from support.task_models import NAMES
+
+
+MakeModel = Callable[..., Any]
+
+TEXTS = ["Ann met Bob, in New York.", "It rained", "", "a"]
+
+
+@torch.inference_mode()
+def logits_of(model: Any, tokenizer: PreTrainedTokenizerBase, *texts: Any, **options: Any) -> torch.Tensor:
+    return model(**tokenizer(*texts, return_tensors="pt", **options)).logits[0]
+
+
+@pytest.mark.parametrize("head", ["linear", "bilstm-crf"])
+def test_tags_are_the_best_of_the_model(head: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    model = make_model(ElmoForTokenClassification, id2label=dict(enumerate(NAMES)), head=head)
+    results = list(predict(model, tokenizer, TEXTS))
+
+    assert [result["text"] for result in results] == TEXTS
+    for text, result in zip(TEXTS, results, strict=True):
+        # [T, K], without the boundary tokens
+        logits = logits_of(model, tokenizer, text)[1:-1]
+        assert result["tags"] == [NAMES[number] for number in logits.argmax(dim=1)]
+        assert len(result["words"]) == len(result["tags"])
+        assert [entity["label"] for entity in result["entities"]] == [
+            span.label for span in find_spans(result["tags"])
+        ]
+        assert all(text[entity["start"] : entity["end"]] == entity["text"] for entity in result["entities"])
+        if head == "linear":
+            assert result["scores"] == pytest.approx(logits.softmax(dim=1).amax(dim=1).tolist(), abs=1e-6)
+        assert json.loads(json.dumps(result)) == result
+    assert len({tag for result in results for tag in result["tags"]}) > 2
+
+
+def test_the_score_of_a_span_is_the_mean_of_its_words(
+    make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model(ElmoForTokenClassification, id2label={0: "B-X", 1: "I-X"})
+    (result,) = predict(model, tokenizer, [["a", "b", "c", "d"]])
+
+    spans = find_spans(result["tags"])
+    assert any(end - start > 1 for _, start, end in spans)
+    for (_, start, end), entity in zip(spans, result["entities"], strict=True):
+        assert entity["score"] == pytest.approx(sum(result["scores"][start:end]) / (end - start), abs=1e-6)
+
+
+def test_tags_that_mark_no_spans_have_no_entities(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    model = make_model(ElmoForTokenClassification, id2label={0: "NOUN", 1: "VERB"})
+    (result,) = predict(model, tokenizer, [["a", "b"]])
+
+    assert list(result) == ["text", "words", "tags", "scores"]
+
+
+@pytest.mark.parametrize("head", ["mean", "esim"])
+def test_a_label_is_the_most_probable_one(
+    head: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    names = {0: "no", 1: "maybe", 2: "yes"}
+    model = make_model(ElmoForSequenceClassification, id2label=names, head=head)
+    pairs = [("It rains", "We sing."), ("a", "b"), ("We sing.", "")]
+    results = list(predict(model, tokenizer, [{"text1": one, "text2": other} for one, other in pairs]))
+
+    for (one, other), result in zip(pairs, results, strict=True):
+        expected = logits_of(model, tokenizer, one, other).softmax(dim=0)
+        assert list(result["scores"].values()) == pytest.approx(expected.tolist(), abs=1e-6)
+        assert result["label"] == names[int(expected.argmax())]
+    (empty,) = predict(model, tokenizer, [{"text1": "", "text2": ""}])
+    assert empty == {"text1": "", "text2": "", "label": None, "scores": None}
+
+
+def test_several_labels_are_those_more_probable_than_not(
+    make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    names, problem = {0: "a", 1: "b", 2: "c"}, "multi_label_classification"
+    model = make_model(ElmoForSequenceClassification, id2label=names, problem_type=problem)
+    results = list(predict(model, tokenizer, TEXTS))
+
+    for text, result in zip(TEXTS, results, strict=True):
+        if text:
+            expected = logits_of(model, tokenizer, text).sigmoid()
+            assert list(result["scores"].values()) == pytest.approx(expected.tolist(), abs=1e-6)
+            assert result["labels"] == [name for name, score in zip("abc", expected, strict=True) if score > 0.5]
+    assert results[2] == {"text": "", "labels": None, "scores": None}
+
+
+@pytest.mark.parametrize("problem", [None, "regression"])
+def test_a_regression_gives_a_number(
+    problem: str | None, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model(ElmoForSequenceClassification, num_labels=1, problem_type=problem)
+    first, _, empty, _ = predict(model, tokenizer, TEXTS)
+
+    assert first["score"] == pytest.approx(logits_of(model, tokenizer, TEXTS[0]).item(), abs=1e-5)
+    assert empty == {"text": "", "score": None}
+
+
+def test_the_best_of_several_answers(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    model = make_model(ElmoForMultipleChoice)
+    questions = [("What falls?", ["The song.", "The rain.", ""]), ("a", ["b", "c"])]
+    results = list(
+        predict(model, tokenizer, [{"question": question, "choices": choices} for question, choices in questions])
+    )
+
+    for (question, choices), result in zip(questions, results, strict=True):
+        batch = tokenizer([question] * len(choices), choices, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            expected = model(**{name: part[None] for name, part in batch.items()}).logits[0].softmax(dim=0)
+        assert result["scores"] == pytest.approx(expected.tolist(), abs=1e-6)
+        assert result["choice"] == int(expected.argmax())
