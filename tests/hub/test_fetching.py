@@ -17,7 +17,7 @@ def test_a_folder_and_the_model_of_the_package_are_not_looked_up(
     Path("org/model").mkdir(parents=True)
 
     assert fetch_model("org/model") == Path("org/model")
-    assert fetch_model("elmo-tiny-en") == ELMO_TINY_EN
+    assert fetch_model("elmo-tiny-en") == Path(ELMO_TINY_EN)
     assert fetch_model(tmp_path / "none") == tmp_path / "none"
     assert fetch_model("none") == Path("none")
 

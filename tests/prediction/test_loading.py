@@ -27,7 +27,7 @@ def test_a_model_without_a_head_names_the_commands_for_it(bilm_model: Path, tmp_
         load("elmo-tiny-en")
     with pytest.raises(ElmoError, match=r"without the head of a task \(`elmo-hf embed` computes its vectors\)"):
         load(bilm_model)
-    config = json.loads((ELMO_TINY_EN / "config.json").read_text(encoding="utf-8"))
+    config = json.loads(Path(ELMO_TINY_EN, "config.json").read_text(encoding="utf-8"))
     (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["ElmoForMaskedLM"]}))
     with pytest.raises(ElmoError, match="`elmo-hf fill` fills in words"):
         load(tmp_path)
