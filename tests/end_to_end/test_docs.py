@@ -5,11 +5,16 @@ The reader's folder holds the original files `weights.hdf5` and `options.json`, 
 home. Python blocks run on random weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on
 that ELMo itself, so that a page shows the output of a real model.
 
+The tutorial's `bash` blocks run in order on a made-up language, with tiny models and few steps; its `shell` blocks need
+the network, and do not run.
+
 The page of commands and the Python reference have parts that `docs/site/generate.py` writes, which must be up to date.
 """
 
 import importlib
+import itertools
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -20,7 +25,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from sybil import Document
+from sybil import Document, Example
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 import elmo_hf
@@ -38,6 +43,14 @@ READERS_FILES = {
     "a bear lives in the forest .\n",
     "sentences.txt": "The bank raised rates .\nThe river left its bank .\n",
     "proteins.fasta": ">sp|P68871|HBB_HUMAN Hemoglobin subunit beta\nMVHLTPEEKSAVTALWGKV\n>1abc/A\nSEQWENCE\n",
+}
+
+# what makes the scripts of the tutorial quick
+QUICK = {
+    "pretrain.py": "--hidden-size 8 --intermediate-size 6 --char-embedding-dim 4 --char-filters 1x4,2x6 --negatives 0 "
+    "--words-per-batch 200 --steps 2 --threads 1",
+    "task_results.py": "--epochs 1 --seeds 1",
+    "finetune_ner.py": "--epochs 1 --head-hidden-size 4 --threads 1",
 }
 
 # what the page on clients imports and the package does without
@@ -130,6 +143,56 @@ def test_the_picture_shows_what_the_model_computes(tmp_path: Path) -> None:
     )
     assert len(FRACTION.findall(committed)) == 36
     assert comparable(texts, abs=0.011) == comparable(committed)
+
+
+@pytest.fixture
+def made_up_language(tmp_path: Path) -> Path:
+    """A reader's folder with text, and with names in it tagged."""
+    words = (
+        ["Ana", "Luis", "Eva"],
+        ["vio", "oyó"],
+        ["a", "con"],
+        ["Lima", "Cuba", "Roma"],
+        ["ayer", "hoy"],
+        ["aquí", "allí"],
+    )
+    sentences = [list(choice) for choice in itertools.product(*words)]
+    (tmp_path / "texts").mkdir()
+    for number, part in enumerate((sentences[:70], sentences[70:])):
+        text = "".join(f"{' '.join(sentence)}.\n" for sentence in part)
+        (tmp_path / "texts" / f"{number}.txt").write_text(text, encoding="utf-8")
+    tags = ["B-PER", "O", "O", "B-LOC", "O", "O"]
+    columns = ["".join(f"{word}\t{tag}\n" for word, tag in zip(sentence, tags, strict=True)) for sentence in sentences]
+    for name, part in {"train": columns[:20], "dev": columns[20:24], "test": columns[24:28]}.items():
+        (tmp_path / f"{name}.conll").write_text("\n".join(part), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument:UserWarning")
+@pytest.mark.usefixtures("library_logging")
+def test_the_tutorial_runs(made_up_language: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made_up_language)
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+
+    def run_block(example: Example) -> None:
+        for line in example.parsed.replace("\\\n", " ").splitlines():
+            run_line(line, monkeypatch)
+
+    for example in Document.parse(str(ROOT / "docs" / "tutorial.md"), CodeBlockParser("bash", evaluator=run_block)):
+        example.evaluate()
+
+
+def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a line of the tutorial; what it says of Python runs in this process."""
+    program, *arguments = shlex.split(line, comments=True)
+    if program == "elmo-hf":
+        assert cli.main(arguments) == 0, line
+    elif program == "python":
+        script = ROOT / arguments[0]
+        monkeypatch.setattr(sys, "argv", [script.name, *arguments[1:], *QUICK[script.name].split()])
+        runpy.run_path(str(script), run_name="__main__")
+    elif program != "pip":
+        subprocess.run(["bash", "-euo", "pipefail", "-c", line], check=True)
 
 
 @pytest.fixture
