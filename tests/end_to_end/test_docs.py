@@ -5,8 +5,8 @@ The reader's folder holds the original files `weights.hdf5` and `options.json`, 
 home. Python blocks run on random weights in the shape of AllenNLP's tiny ELMo, and so need no network. Commands run on
 that ELMo itself, so that a page shows the output of a real model.
 
-The tutorial's `bash` blocks run in order on a made-up language, with tiny models and few steps; its `shell` blocks need
-the network, and do not run.
+The tutorial's `bash` blocks run in order on a made-up language, with tiny models and few steps. Its `shell` blocks do
+not run, because they need the network.
 
 The page of commands and the Python reference have parts that `docs/site/generate.py` writes, which must be up to date.
 """
