@@ -83,16 +83,23 @@ def _add_writing(group: Any) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="file to create: .hdf5 or .h5 (like AllenNLP's), .npz, .safetensors, .parquet, or .npy with a file "
-        ".offsets.npy beside it. Sentence i, counted from 0, is the array named i, of shape (words, width), or "
-        "(layers, words, width) for --layers all. A sentence without words has one, too. A protein's array has its "
-        "identifier as its name",
+        help="file to create: .hdf5 or .h5 (like AllenNLP's), .npz, .safetensors, .parquet, or .npy with files "
+        ".offsets.npy and .words.txt beside it. Sentence i, counted from 0, is the array named i, of shape (words, "
+        "width), or (layers, words, width) for --layers all. A sentence without words has one, too. A protein's array "
+        "has its identifier as its name",
     )
     group.add_argument(
         "--dtype",
         default="float32",
         choices=("float32", "float16", "bfloat16"),
         help="type of the numbers in the file (default: float32); bfloat16 is for .safetensors only",
+    )
+    group.add_argument(
+        "--rows",
+        default="sentences",
+        choices=("sentences", "words"),
+        help="sentences (the default): .parquet has a row for each sentence, with lists of words and vectors; words: "
+        "a row for each word, with the columns sentence and position, both counted from 0, word and vector",
     )
     group.add_argument("--resume", action="store_true", help="continue an interrupted run, if there is one")
 
@@ -103,9 +110,9 @@ def _embed(options: argparse.Namespace) -> int:
     check_batches(options)
     if options.workers < 1:
         options.wrong_usage("--workers must be 1 or more")
-    needs_output = options.pool != "none" or options.dtype != "float32" or options.engine != "local" or options.resume
-    if options.output is None and needs_output:
-        options.wrong_usage("--pool, --dtype, --engine and --resume need --output")
+    given = (options.pool, options.dtype, options.rows, options.engine, options.resume)
+    if options.output is None and given != ("none", "float32", "sentences", "local", False):
+        options.wrong_usage("--pool, --dtype, --rows, --engine and --resume need --output")
     from elmo_hf.embedding.vectors import parse_layer
     from elmo_hf.inspection import read_config
 
@@ -127,6 +134,7 @@ def _write(options: argparse.Namespace, layers: str | int) -> int:
             layers=layers,
             pool=options.pool,
             dtype=options.dtype,
+            rows=options.rows,
             batch_size=options.batch_size,
             device=options.device,
             engine=_engine_of(options),

@@ -29,6 +29,7 @@ def embed_corpus(
     layers: str | int = "mix",
     pool: str = "none",
     dtype: str = "float32",
+    rows: str = "sentences",
     batch_size: int = 32,
     device: str = "cpu",
     engine: Engine | None = None,
@@ -52,6 +53,9 @@ def embed_corpus(
         pool: `"none"` for a vector for each word; `"mean"` or `"max"` for one vector for each sentence, over its words
             without the boundary tokens. A sentence without words has a vector of zeros.
         dtype: The dtype of the file: `"float32"`, `"float16"`, or `"bfloat16"` for `.safetensors`.
+        rows: `"words"` gives a `.parquet` file a row for each word, with the columns `sentence`, `position`, `word`
+            and `vector`, or `layer_0`, `layer_1`, ... with all layers; with keys also `id`. By default, a row is a
+            sentence.
         batch_size: The number of sentences to compute at once.
         device: The device to compute on, by the name that torch has for it.
         engine: The engine that computes the parts, such as `elmo_hf.embedding.ray_engine.RayEngine`; by default, this
@@ -71,9 +75,11 @@ def embed_corpus(
     parts = PartsFolder(Path(output))
     if not (resume and parts.has_output()):
         # before the model is loaded
-        check_output(parts.output, dtype)
+        check_output(parts.output, dtype, rows)
+    if rows == "words" and pool != "none":
+        raise ElmoError("Pooled sentences have no rows of words: choose rows of sentences, or no pool.")
     embedder = PartEmbedder(model_folder(folder), device, CorpusOptions(layers, pool, dtype, batch_size))
-    run = CorpusRun(embedder, parts)
+    run = CorpusRun(embedder, parts, rows)
     run.run(checked, engine or LocalEngine(), resume=resume, progress=progress)
     return run.num_sentences, run.num_words
 
@@ -84,15 +90,17 @@ class CorpusRun:
     Args:
         embedder: Computes the parts.
         parts: The folder of the finished parts.
+        rows: What a row of the file holds.
 
     Attributes:
         num_sentences: The number of sentences read so far.
         num_words: The number of their words.
     """
 
-    def __init__(self, embedder: PartEmbedder, parts: PartsFolder) -> None:
+    def __init__(self, embedder: PartEmbedder, parts: PartsFolder, rows: str) -> None:
         self.embedder = embedder
         self.parts = parts
+        self.rows = rows
         self.paths: list[Path] = []
         self.num_sentences = self.num_words = 0
 
@@ -105,13 +113,19 @@ class CorpusRun:
             resume: Resume an interrupted run, if there is one.
             progress: Show a progress bar.
         """
-        manifest = self.embedder.manifest()
-        with self.parts.opened(manifest, resume=resume):
+        description = self.embedder.manifest()
+        with self.parts.opened({**description, "rows": self.rows}, resume=resume):
             with tqdm(unit=" words", unit_scale=True, disable=not progress) as bar:
                 engine(self._unfinished_parts(sentences), self.embedder, bar.update)
             if not self.parts.has_output():
                 with self.parts.new_output() as folder:
-                    write_vectors(self.parts.output, lambda: map(read_part, self.paths), manifest, folder=folder)
+                    write_vectors(
+                        self.parts.output,
+                        lambda: map(read_part, self.paths),
+                        description,
+                        rows=self.rows,
+                        folder=folder,
+                    )
             self.parts.publish_output()
 
     def _unfinished_parts(self, sentences: Iterable[SentenceInput]) -> Iterator[UnfinishedPart]:

@@ -6,6 +6,7 @@ width of a vector, or `L + 1` layers and the width.
 
 import importlib.util
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -31,6 +32,12 @@ VECTOR_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16":
 # the package that a format needs, and the extra of elmo_hf that installs it
 PACKAGES = {".hdf5": ("h5py", "convert"), ".h5": ("h5py", "convert"), ".parquet": ("pyarrow", "parquet")}
 
+# what a row of a table holds
+ROWS = ("sentences", "words")
+
+# all that a program may take for the end of a line
+LINE_BREAK = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+
 # the most that one file of safetensors holds, because it is in memory while it is written
 SHARD_BYTES, SHARD_SENTENCES = 2**28, 200_000
 
@@ -41,16 +48,17 @@ ReadParts: TypeAlias = Callable[[], Iterable[Part]]
 NewFile: TypeAlias = Callable[[str], Path]
 
 
-def check_output(path: Path, dtype: str) -> None:
+def check_output(path: Path, dtype: str, rows: str = "sentences") -> None:
     """Check that a file of vectors can be written, before anything is computed.
 
     Args:
         path: The new file.
         dtype: The dtype of the vectors.
+        rows: What a row of the file holds, `"sentences"` or `"words"`.
 
     Raises:
-        ElmoError: If the suffix is unknown, the format does not have the dtype, the file exists, its folder does not,
-            or a package is missing.
+        ElmoError: If the suffix is unknown, the format does not have the dtype or the rows, the file exists, its
+            folder does not, or a package is missing.
     """
     if path.suffix not in FORMATS:
         raise ElmoError(f"{path}: the name must end in one of {', '.join(FORMATS)}.")
@@ -58,8 +66,12 @@ def check_output(path: Path, dtype: str) -> None:
         raise ElmoError(f"There is no dtype {dtype!r}: choose {', '.join(VECTOR_DTYPES)}.")
     if dtype == "bfloat16" and path.suffix != ".safetensors":
         raise ElmoError(f"{path.suffix} has no bfloat16: choose float16, or .safetensors.")
+    if rows not in ROWS:
+        raise ElmoError(f"There are no rows {rows!r}: choose {' or '.join(ROWS)}.")
+    if rows == "words" and path.suffix != ".parquet":
+        raise ElmoError(f"{path.suffix} is no table with a row for each word: choose .parquet, or rows of sentences.")
     companions = {
-        ".npy": [offsets_path(path), ids_path(path)],
+        ".npy": [offsets_path(path), ids_path(path), words_path(path)],
         ".safetensors": [path.with_name(f"{path.name}.index.json")],
     }
     for file in (path, *companions.get(path.suffix, ())):
@@ -69,13 +81,21 @@ def check_output(path: Path, dtype: str) -> None:
         raise ElmoError(f"{path.suffix} needs {package}: pip install 'elmo_hf[{extra}]', or choose .npz.")
 
 
-def write_vectors(path: Path, parts: ReadParts, metadata: Mapping[str, str], *, folder: Path | None = None) -> None:
+def write_vectors(
+    path: Path,
+    parts: ReadParts,
+    metadata: Mapping[str, str],
+    *,
+    rows: str = "sentences",
+    folder: Path | None = None,
+) -> None:
     """Write a file of vectors, which appears under its name when it is whole.
 
     Args:
         path: The new file, whose suffix chooses the format.
         parts: Returns the parts of the corpus, one of which is in memory at a time.
         metadata: A description of the vectors, which is stored by the formats that can.
+        rows: `"words"` for a table with a row for each word.
         folder: The folder to write to, if it is not that of `path`.
 
     Raises:
@@ -86,7 +106,8 @@ def write_vectors(path: Path, parts: ReadParts, metadata: Mapping[str, str], *, 
         def new(name: str) -> Path:
             return stack.enter_context(new_file((folder or path.parent) / name))
 
-        FORMATS[path.suffix](path, new, parts, metadata)
+        write = _write_parquet_of_words if rows == "words" else FORMATS[path.suffix]
+        write(path, new, parts, metadata)
 
 
 def _write_npz(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:
@@ -183,11 +204,20 @@ def _all_names(parts: Iterable[Part]) -> Iterator[str]:
 
 def _write_parquet(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:
     """Write a row for each sentence: its key, text and words, and the vectors of its words, or its own if pooled."""
+    _write_tables(new(path.name), map(_parquet_table, parts()), metadata)
+
+
+def _write_parquet_of_words(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:
+    """Write a row for each word: its sentence's key and number, its number there, the word, and its vector."""
+    _write_tables(new(path.name), _tables_of_words(parts()), metadata)
+
+
+def _write_tables(path: Path, tables: Iterator[Any], metadata: Mapping[str, str]) -> None:
+    """Write tables of pyarrow one after the other to a Parquet file."""
     from pyarrow import parquet
 
-    tables = map(_parquet_table, parts())
     first = next(tables)
-    with parquet.ParquetWriter(new(path.name), first.schema.with_metadata(dict(metadata))) as writer:
+    with parquet.ParquetWriter(path, first.schema.with_metadata(dict(metadata))) as writer:
         for table in chain([first], tables):
             writer.write_table(table.replace_schema_metadata(dict(metadata)))
 
@@ -211,15 +241,38 @@ def _parquet_table(part: Part) -> Any:
     return pa.table({**ids, "text": texts, "words": words, "vectors": vectors})
 
 
+def _tables_of_words(parts: Iterable[Part]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    number = 0
+    for part in parts:
+        counts = part.row_counts()
+        columns: dict[str, Any] = {}
+        if part.sentences and part.sentences[0].key is not None:
+            keys = [sentence.key for sentence in part.sentences for _ in sentence.words]
+            columns["id"] = pa.array(keys, pa.string())
+        columns["sentence"] = np.repeat(np.arange(number, number + len(counts)), counts)
+        columns["position"] = pa.array([index for count in counts for index in range(count)], pa.int64())
+        columns["word"] = pa.array([word for sentence in part.sentences for word in sentence.words], pa.string())
+        layers = part.vectors.unbind(1) if part.vectors.ndim == 3 else [part.vectors]
+        names = ["vector"] if part.vectors.ndim == 2 else [f"layer_{layer}" for layer in range(len(layers))]
+        for name, layer in zip(names, layers, strict=True):
+            columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(layer.flatten().numpy()), layer.shape[1])
+        yield pa.table(columns)
+        number += len(part.sentences)
+
+
 def _write_npy(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str, str]) -> None:  # noqa: ARG001
     """Write one array of all rows, and in `NAME.offsets.npy` the row at which each sentence begins, and the end.
 
-    Keys go to the lines of `NAME.ids.txt`.
+    Keys go to the lines of `NAME.ids.txt`, and the word of each row, unless the sentences are pooled, to those of
+    `NAME.words.txt`.
     """
     counts: list[int] = []
     keys: list[str] = []
     for part in parts():
         counts += part.row_counts()
+        pooled = part.pooled
         keys += [sentence.key for sentence in part.sentences if sentence.key is not None]
         sample = part.vectors[:0].numpy()
     header = {
@@ -234,6 +287,12 @@ def _write_npy(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[str
         np.lib.format.write_array_header_1_0(file, header)
         for part in parts():
             file.write(np.ascontiguousarray(part.vectors.numpy()).data)
+    if not pooled:
+        with new(words_path(path).name).open("w", encoding="utf-8", newline="\n") as words:
+            for part in parts():
+                words.writelines(
+                    f"{LINE_BREAK.sub(' ', word)}\n" for sentence in part.sentences for word in sentence.words
+                )
 
 
 def offsets_path(path: Path) -> Path:
@@ -244,6 +303,11 @@ def offsets_path(path: Path) -> Path:
 def ids_path(path: Path) -> Path:
     """Return the path of the keys that belong to a `.npy` file."""
     return path.with_suffix(".ids.txt")
+
+
+def words_path(path: Path) -> Path:
+    """Return the path of the words that belong to a `.npy` file."""
+    return path.with_suffix(".words.txt")
 
 
 def array_name(path: Path, key: str) -> str:
@@ -262,11 +326,13 @@ FORMATS: dict[str, Callable[[Path, NewFile, ReadParts, Mapping[str, str]], None]
 
 __all__ = [
     "FORMATS",
+    "ROWS",
     "VECTOR_DTYPES",
     "ReadParts",
     "array_name",
     "check_output",
     "ids_path",
     "offsets_path",
+    "words_path",
     "write_vectors",
 ]

@@ -103,6 +103,7 @@ def read_sentence(sentence: SentenceInput, tokenizer: PreTrainedTokenizerBase) -
         text = sentence if isinstance(sentence, str) else " ".join(words)
     try:
         text.encode()
+        "".join(words).encode()
     except UnicodeEncodeError as error:
         raise ElmoError(f"The sentence {text!r:.80} holds half of a character (a surrogate): correct it.") from error
     if key is not None and (not key.isprintable() or not 0 < len(key) <= LONGEST_KEY or key in RESERVED_KEYS):

@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from pyarrow import parquet
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -254,7 +255,8 @@ def test_pools_layers_and_types_reach_the_file(bilm_model: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pool=mean"], "--pool, --dtype, --engine and --resume need --output"),
+        (["--pool=mean"], "--pool, --dtype, --rows, --engine and --resume need --output"),
+        (["--rows=words"], "--pool, --dtype, --rows, --engine and --resume need --output"),
         (["--batch-size=0"], "must be 1 or more"),
         (["--format=word"], "invalid choice"),
     ],
@@ -264,6 +266,16 @@ def test_wrong_usage(options: list[str], message: str, bilm_model: Path, capsys:
         main(["embed", "--text", "a", "--model", str(bilm_model), *options])
 
     assert message in capsys.readouterr().err
+
+
+def test_rows_of_words(bilm_model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "v.parquet"
+
+    main(
+        ["embed", "--text", "a b", "--text", "c", "--model", str(bilm_model), "--output", str(output), "--rows=words"]
+    )
+
+    assert parquet.read_table(output)["word"].to_pylist() == ["a", "b", "c"]
 
 
 def test_a_killed_run_goes_on_to_the_same_file(allennlp_model: Path, tmp_path: Path) -> None:

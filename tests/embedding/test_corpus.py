@@ -54,7 +54,7 @@ def test_a_pooled_sentence_has_one_vector(
 
 
 @pytest.mark.usefixtures("small_parts")
-@pytest.mark.parametrize("name", ["v.npz", "v.hdf5", "v.safetensors", "v.parquet", "v.npy"])
+@pytest.mark.parametrize("name", ["v.npz", "v.hdf5", "v.safetensors", "v.parquet", "words.parquet", "v.npy"])
 @pytest.mark.parametrize("stop_at", [1, 2, 3])
 def test_a_resumed_run_makes_the_same_file(
     stop_at: int, name: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -62,7 +62,8 @@ def test_a_resumed_run_makes_the_same_file(
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     whole.mkdir()
     cut.mkdir()
-    embed_corpus(loaded[0].name_or_path, CORPUS, whole / name)
+    rows = "words" if name == "words.parquet" else "sentences"
+    embed_corpus(loaded[0].name_or_path, CORPUS, whole / name, rows=rows)
     parts, real = 0, engines.save_part
 
     def fail(*arguments: object) -> None:
@@ -75,12 +76,12 @@ def test_a_resumed_run_makes_the_same_file(
     with monkeypatch.context() as patch:
         patch.setattr("elmo_hf.embedding.engines.save_part", fail)
         with pytest.raises(KeyboardInterrupt):
-            embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
+            embed_corpus(loaded[0].name_or_path, CORPUS, cut / name, rows=rows)
     assert [path.name for path in cut.iterdir()] == [f".{name}.parts"]
     with pytest.raises(ElmoError, match=rf"\.{name}\.parts is of a run that was interrupted: resume it, or delete"):
-        embed_corpus(loaded[0].name_or_path, CORPUS, cut / name)
+        embed_corpus(loaded[0].name_or_path, CORPUS, cut / name, rows=rows)
 
-    embed_corpus(loaded[0].name_or_path, CORPUS, cut / name, resume=True)
+    embed_corpus(loaded[0].name_or_path, CORPUS, cut / name, rows=rows, resume=True)
 
     assert {path.name: path.read_bytes() for path in cut.iterdir()} == {
         path.name: path.read_bytes() for path in whole.iterdir()
@@ -110,6 +111,19 @@ def test_what_is_left_of_other_options_is_refused(interrupted: Path, loaded: Loa
         embed_corpus(loaded[0].name_or_path, CORPUS, interrupted, layers=0, pool="max", resume=True)
 
 
+@pytest.mark.usefixtures("small_parts")
+def test_what_is_left_of_a_file_with_other_rows_is_refused(loaded: Loaded, tmp_path: Path) -> None:
+    def sentences() -> Iterator[list[str]]:
+        yield from CORPUS[:7]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed_corpus(loaded[0].name_or_path, sentences(), tmp_path / "v.parquet", rows="words")
+
+    with pytest.raises(ElmoError, match=r"is of another run \(rows: words then, sentences now\)"):
+        embed_corpus(loaded[0].name_or_path, CORPUS, tmp_path / "v.parquet", resume=True)
+
+
 def test_what_is_left_of_another_model_is_refused(interrupted: Path, copy: Path) -> None:
     set_weight(copy, "scalar_mix.gamma", lambda array: array * 2)
 
@@ -128,9 +142,10 @@ def test_an_error_before_the_first_part_leaves_nothing(loaded: Loaded, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["v.npz", "v.hdf5", "v.safetensors", "v.parquet", "v.npy"])
+@pytest.mark.parametrize("name", ["v.npz", "v.hdf5", "v.safetensors", "v.parquet", "words.parquet", "v.npy"])
 def test_an_empty_corpus_has_an_empty_file(name: str, loaded: Loaded, tmp_path: Path) -> None:
-    assert embed_corpus(loaded[0].name_or_path, [], tmp_path / name) == (0, 0)
+    rows = "words" if name == "words.parquet" else "sentences"
+    assert embed_corpus(loaded[0].name_or_path, [], tmp_path / name, rows=rows) == (0, 0)
 
     assert (tmp_path / name).exists()
 
@@ -194,12 +209,18 @@ def test_what_cannot_be_asked_for_is_named(loaded: Loaded, tmp_path: Path) -> No
         embed_corpus(folder, [["a"]], tmp_path / "v.npz", pool="sum")
     with pytest.raises(ElmoError, match=r"no device 'abacus' \("):
         embed_corpus(folder, [["a"]], tmp_path / "v.npz", device="abacus")
+    with pytest.raises(ElmoError, match=r"no rows 'layers': choose sentences or words"):
+        embed_corpus(folder, [["a"]], tmp_path / "v.parquet", rows="layers")
+    with pytest.raises(ElmoError, match=r"\.npz is no table with a row for each word: choose \.parquet"):
+        embed_corpus(folder, [["a"]], tmp_path / "v.npz", rows="words")
+    with pytest.raises(ElmoError, match=r"Pooled sentences have no rows of words"):
+        embed_corpus(folder, [["a"]], tmp_path / "v.parquet", rows="words", pool="max")
     with pytest.raises(ElmoError, match=r"no layer '3'"):
         embed_corpus(folder, [["a"]], tmp_path / "v.npz", layers=3)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("gone", ["v.npy", "v.offsets.npy"])
+@pytest.mark.parametrize("gone", ["v.npy", "v.offsets.npy", "v.words.txt"])
 def test_a_run_that_ended_between_its_files_goes_on(
     gone: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +238,7 @@ def test_a_run_that_ended_between_its_files_goes_on(
 
     assert embed_corpus(loaded[0].name_or_path, CORPUS, tmp_path / "v.npy", resume=True) == (8, 23)
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npy", "v.offsets.npy"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npy", "v.offsets.npy", "v.words.txt"]
     assert np.load(tmp_path / "v.npy").shape == (23, 8)
 
 

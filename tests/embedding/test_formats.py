@@ -126,6 +126,63 @@ def test_parquet_has_the_words(tmp_path: Path) -> None:
     assert table["words"].to_pylist() == WORDS
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_parquet_may_have_a_row_for_each_word(dtype: torch.dtype, tmp_path: Path) -> None:
+    given = parts(4, dtype=dtype, keys=KEYS)
+    write_vectors(tmp_path / "v.parquet", lambda: given, METADATA, rows="words")
+
+    table = parquet.read_table(tmp_path / "v.parquet")
+    assert {name: table[name].to_pylist() for name in table.column_names[:-1]} == {
+        "id": [KEYS[0], KEYS[0], KEYS[2], KEYS[2], KEYS[3]],
+        "sentence": [0, 0, 2, 2, 3],
+        "position": [0, 1, 0, 1, 0],
+        "word": ["a", "/ b", "a", "/ b", "c"],
+    }
+    assert table["vector"].type.list_size == 4
+    assert table["vector"].to_pylist() == torch.cat([part.vectors for part in given]).tolist()
+    assert parquet.read_schema(tmp_path / "v.parquet").metadata[b"model"] == b"my-elmo"
+
+
+def test_a_word_has_a_column_for_each_layer(tmp_path: Path) -> None:
+    given = parts(3, 4)
+    write_vectors(tmp_path / "v.parquet", lambda: given, METADATA, rows="words")
+
+    table = parquet.read_table(tmp_path / "v.parquet")
+    assert table.column_names == ["sentence", "position", "word", "layer_0", "layer_1", "layer_2"]
+    for layer in range(3):
+        expected = torch.cat([part.vectors[:, layer] for part in given])
+        assert table[f"layer_{layer}"].to_pylist() == expected.tolist()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_of_words_need_no_unpacking(library: str, tmp_path: Path) -> None:
+    frames = pytest.importorskip(library)
+    write_vectors(tmp_path / "v.parquet", lambda: parts(4), METADATA, rows="words")
+
+    frame = frames.read_parquet(tmp_path / "v.parquet")
+
+    matrix = np.stack(frame["vector"]) if library == "pandas" else frame["vector"].to_numpy()
+    assert (matrix.shape, matrix.dtype) == ((5, 4), np.float32)
+    # each value is a vector
+    assert np.asarray(frame["vector"][1]).tolist() == [4, 5, 6, 7]
+
+
+def test_npy_has_the_word_of_each_row(tmp_path: Path) -> None:
+    strange = Sentence("", ["a\u2028b\nc", "\\n d", "é"])
+    given = [*parts(4), Part([strange], torch.zeros(3, 4), pooled=False)]
+    write_vectors(tmp_path / "v.npy", lambda: given, METADATA)
+
+    words = (tmp_path / "v.words.txt").read_text(encoding="utf-8").splitlines()
+    assert words == ["a", "/ b", "a", "/ b", "c", "a b c", "\\n d", "é"]
+    assert len(np.load(tmp_path / "v.npy")) == len(words)
+
+
+def test_npy_of_pooled_sentences_has_no_words(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "v.npy", lambda: parts(4, pooled=True), METADATA)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npy", "v.offsets.npy"]
+
+
 def read_keyed(path: Path) -> dict[str, torch.Tensor]:
     """Read the vectors of each key, in the order of the file, without the code under test."""
     if path.suffix == ".npz":
