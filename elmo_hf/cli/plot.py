@@ -1,10 +1,11 @@
-"""The command `plot`, which draws a word in many sentences, or the layers that tasks use."""
+"""The command `plot`, which draws a word in many sentences, its neighbours, or the layers that tasks use."""
 
 import argparse
 from pathlib import Path
 
 from elmo_hf.errors import counted
 
+from .neighbours import add_search, check_search, find_neighbours, opened_search
 from .shared import Commands, add_files, add_model, add_tokenized, silence_libraries
 
 
@@ -12,22 +13,23 @@ def add_plot(commands: Commands, shared: argparse.ArgumentParser) -> None:
     """Add the parser of `elmo-hf plot` and of its pictures."""
     parser = commands.add_parser(
         "plot",
-        help="draw a word in many sentences, or the layers that tasks use",
+        help="draw a word in many sentences, its nearest neighbours, or the layers that tasks use",
         description='Draw what a model has learned. Needs pip install "elmo_hf[plot]".',
     )
     pictures = parser.add_subparsers(title="pictures", metavar="PICTURE", required=True)
+    _add_occurrences(pictures, shared)
     _add_neighbours(pictures, shared)
     _add_layers(pictures, shared)
 
 
-def _add_neighbours(pictures: Commands, shared: argparse.ArgumentParser) -> None:
+def _add_occurrences(pictures: Commands, shared: argparse.ArgumentParser) -> None:
     parser = pictures.add_parser(
-        "neighbours",
+        "occurrences",
         parents=[shared],
         help="draw a word in many sentences; similar vectors are close together",
         description="Draw a point for each occurrence of a word, labelled by the words around it. The axes are the "
         "first two principal components of the word's vectors.",
-        epilog="example: elmo-hf plot neighbours corpus.txt.gz --word bank --output bank.png",
+        epilog="example: elmo-hf plot occurrences corpus.txt.gz --word bank --output bank.png",
     )
     add_files(parser)
     parser.add_argument("--word", required=True, help="the word, in upper or lower case")
@@ -43,6 +45,22 @@ def _add_neighbours(pictures: Commands, shared: argparse.ArgumentParser) -> None
         "--most", type=int, default=40, metavar="N", help="draw the first N occurrences at most (default: 40)"
     )
     add_tokenized(parser)
+    _add_output(parser)
+    parser.set_defaults(run=_plot_occurrences, wrong_usage=parser.error)
+
+
+def _add_neighbours(pictures: Commands, shared: argparse.ArgumentParser) -> None:
+    parser = pictures.add_parser(
+        "neighbours",
+        parents=[shared],
+        help="draw a word in its sentence among its nearest neighbours in a corpus",
+        description="Draw a point for a word in its sentence, in orange, and one for each of its nearest neighbours, "
+        "as `elmo-hf neighbours` finds them. The axes are the first two principal components of their vectors.",
+        epilog='example: elmo-hf plot neighbours corpus.txt.gz --text "She sat on the bank ." --word bank '
+        "--output bank.png",
+    )
+    add_files(parser, required=False)
+    add_search(parser, top=20)
     _add_output(parser)
     parser.set_defaults(run=_plot_neighbours, wrong_usage=parser.error)
 
@@ -71,14 +89,14 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _plot_neighbours(options: argparse.Namespace) -> int:
+def _plot_occurrences(options: argparse.Namespace) -> int:
     if options.most < 3:
         options.wrong_usage("--most must be 3 or more")
     from elmo_hf.data.corpus import read_sentences
     from elmo_hf.embedding.lazy_model import LazyModel
     from elmo_hf.integrations.plotting import (
         check_picture,
-        draw_neighbours,
+        draw_occurrences,
         find_occurrences,
         save_picture,
         vectors_of,
@@ -97,8 +115,31 @@ def _plot_neighbours(options: argparse.Namespace) -> int:
 
     occurrences = find_occurrences(read_sentences(options.files, tokenize=tokenize), options.word, most=options.most)
     title = f"“{options.word}”, {len(occurrences)} times: {options.model.resolve().name}, layers {options.layers}"
-    save_picture(draw_neighbours(occurrences, vectors_of(occurrences, model), title), options.output)
+    save_picture(draw_occurrences(occurrences, vectors_of(occurrences, model), title), options.output)
     print(f"Drew {counted(len(occurrences), 'occurrence')} of {options.word} in {options.output}.")
+    return 0
+
+
+def _plot_neighbours(options: argparse.Namespace) -> int:
+    check_search(options)
+    if options.text is None or len(options.text) > 1 or options.top < 2:
+        options.wrong_usage("give one --text, and --top 2 or more")
+    import numpy as np
+
+    from elmo_hf.embedding.index_files import unit_vectors
+    from elmo_hf.integrations.plotting import check_picture, draw_neighbours, save_picture
+
+    check_picture(options.output)
+    with opened_search(options) as (index, (query,)):
+        found = find_neighbours(options, index, query)
+        words = [neighbour.occurrence for neighbour in found]
+        rows = index.vectors[[neighbour.row for neighbour in found]]
+        vectors = np.concatenate([unit_vectors(index.vector_of(query)[None]), rows.astype(np.float32)])
+        title = (
+            f"“{query.word}” among its neighbours: {index.model.folder.resolve().name}, layers {index.model.layers}"
+        )
+        save_picture(draw_neighbours(query, words, vectors, title), options.output)
+    print(f"Drew {counted(len(found), 'neighbour')} of {query.word} in {options.output}.")
     return 0
 
 

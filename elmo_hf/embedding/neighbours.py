@@ -171,7 +171,7 @@ class NeighbourIndex:
         given = _identity(lazy)
         if given["model_sha256"] != known["model_sha256"]:
             raise ElmoError(
-                f"The index {path} is of the model {known['model']}, not of {lazy.folder.resolve().name}: give that "
+                f"The index {path} is of a model {known['model']} with other files than {lazy.folder}: give that "
                 "model, or make another index."
             )
         if given["layers"] != known["layers"]:

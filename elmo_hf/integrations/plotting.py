@@ -1,16 +1,17 @@
-"""Draw one word in many sentences, and the weight of each layer in a task (figure 2 of the paper), by matplotlib."""
+"""Pictures by matplotlib: a word in many sentences, its neighbours, the layers of a task (figure 2 of the paper)."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_hf.embedding.lazy_model import LazyModel
+from elmo_hf.embedding.occurrences import Occurrence
 from elmo_hf.embedding.vectors import Vectors
-from elmo_hf.errors import ElmoError, one_line
+from elmo_hf.errors import ElmoError, counted, one_line
 from elmo_hf.files import check_new_file, naming_errors, new_file
 from elmo_hf.model import MODEL_CLASSES, ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoTaskModel
@@ -27,27 +28,27 @@ TASK_CLASSES = {name: cls for name, cls in MODEL_CLASSES.items() if issubclass(c
 CONTEXT_WORDS, CONTEXT_CHARACTERS = 5, 24
 # height of a label in inches
 ROW = 0.24
-# vectors of fewer occurrences lie in a plane, whatever they are
-MIN_OCCURRENCES = 3
-# a blue that is dark to every eye, and a grey that does not hide it
-DOT, LINE = "#0072B2", "#AAAAAA"
+# fewer vectors lie in a plane, whatever they are
+MIN_POINTS = 3
+# a blue that is dark to every eye, an orange that every eye tells from it, and a grey that does not hide them
+DOT, QUERY, LINE = "#0072B2", "#D55E00", "#AAAAAA"
 
 
-class Occurrence(NamedTuple):
-    """A word in its sentence: the words of the sentence, and the position of this one."""
+def context_of(occurrence: Occurrence, *, marked: bool = False) -> str:
+    """Return a word with some of the words around it, as text that a picture can show.
 
-    words: Sequence[str]
-    position: int
-
-    def context(self) -> str:
-        """Return the word with some of its neighbours, as text that a picture can show."""
-        before = _as_many_as_fit(self.words[: self.position][::-1])[::-1]
-        after = _as_many_as_fit(self.words[self.position + 1 :])
-        parts = [*before, self.words[self.position], *after]
-        first = ["…"] if len(before) < self.position else []
-        last = ["…"] if self.position + 1 + len(after) < len(self.words) else []
-        text = " ".join([*first, *parts, *last])
-        return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    Args:
+        occurrence: The word in its sentence.
+        marked: Whether to put the word in brackets.
+    """
+    words, position = occurrence
+    before = _as_many_as_fit(words[:position][::-1])[::-1]
+    after = _as_many_as_fit(words[position + 1 :])
+    parts = [*before, f"[{occurrence.word}]" if marked else occurrence.word, *after]
+    first = ["…"] if len(before) < position else []
+    last = ["…"] if position + 1 + len(after) < len(words) else []
+    text = " ".join([*first, *parts, *last])
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _as_many_as_fit(words: Sequence[str]) -> list[str]:
@@ -75,9 +76,9 @@ def find_occurrences(sentences: Iterable[Sequence[str]], word: str, *, most: int
         if other.casefold() == wanted
     )
     occurrences = list(islice(found, most))
-    if len(occurrences) < MIN_OCCURRENCES:
+    if len(occurrences) < MIN_POINTS:
         raise ElmoError(
-            f"The text has {len(occurrences)} of the {MIN_OCCURRENCES} occurrences of {word!r} that a picture needs: "
+            f"The text has {counted(len(occurrences), 'occurrence')} of {word!r}, and a picture needs {MIN_POINTS}: "
             "give more text, or another word."
         )
     return occurrences
@@ -120,23 +121,50 @@ def project(vectors: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]
     return points * np.sign(points[largest, [0, 1]]), (sizes**2 / (sizes**2).sum())[:2]
 
 
-def draw_neighbours(occurrences: Sequence[Occurrence], vectors: Vectors, title: str) -> "Figure":
-    """Draw each occurrence as a point, and a line from it to its context at the side of the picture.
+def draw_occurrences(occurrences: Sequence[Occurrence], vectors: Vectors, title: str) -> "Figure":
+    """Draw each occurrence of a word as a point, and a line from it to its context at the side of the picture.
 
     Args:
-        occurrences: The occurrences of a word.
+        occurrences: The occurrences of the word.
         vectors: Their vectors `[N, H]`.
         title: The title of the picture.
 
     Raises:
         ElmoError: If all vectors are equal, or matplotlib is not installed.
     """
+    return _draw_points([context_of(occurrence) for occurrence in occurrences], vectors, title)
+
+
+def draw_neighbours(query: Occurrence, neighbours: Sequence[Occurrence], vectors: Vectors, title: str) -> "Figure":
+    """Draw a word and its nearest neighbours as `draw_occurrences` does, with the word in another colour.
+
+    Args:
+        query: The word in its sentence.
+        neighbours: Its neighbours in theirs.
+        vectors: The vectors `[1 + N, H]` of the word and its `N` neighbours.
+        title: The title of the picture.
+
+    Raises:
+        ElmoError: If there are fewer than two neighbours, all vectors are equal, or matplotlib is not installed.
+    """
+    if 1 + len(neighbours) < MIN_POINTS:
+        raise ElmoError(
+            f"The word {query.word!r} has {counted(len(neighbours), 'neighbour')}, and a picture needs 2: give more "
+            "text, or ask for more."
+        )
+    labels = [context_of(occurrence, marked=True) for occurrence in (query, *neighbours)]
+    return _draw_points(labels, vectors, title, first_color=QUERY)
+
+
+def _draw_points(labels: Sequence[str], vectors: Vectors, title: str, *, first_color: str = DOT) -> "Figure":
+    """Draw points in the first two principal components of their vectors `[N, H]`, and their labels at the sides."""
     points, shares = project(vectors)
+    colors = [first_color, *[DOT] * (len(points) - 1)]
     per_side = (len(points) + 1) // 2
     # labels are outside the axes: saving enlarges the picture to hold them
     figure = _new_figure(6, max(3.5, ROW * per_side))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.scatter(points[:, 0], points[:, 1], s=24, color=DOT, edgecolors="white", linewidths=0.5, zorder=3)
+    axes.scatter(points[:, 0], points[:, 1], s=24, color=colors, edgecolors="white", linewidths=0.5, zorder=3)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.06)
     axes.set_xticks([])
@@ -144,31 +172,34 @@ def draw_neighbours(occurrences: Sequence[Occurrence], vectors: Vectors, title: 
     axes.spines[:].set_color(LINE)
     axes.set_xlabel(f"principal components: across {shares[0]:.0%}, up {shares[1]:.0%} of the variance")
     axes.set_title(title, parse_math=False)
+    texts = ["black" if color == DOT else color for color in colors]
     from_left = points[:, 0].argsort(kind="stable")
-    _label_side(axes, points, occurrences, from_left[:per_side], left=True)
-    _label_side(axes, points, occurrences, from_left[per_side:], left=False)
+    _label_side(axes, points, labels, texts, from_left[:per_side], left=True)
+    _label_side(axes, points, labels, texts, from_left[per_side:], left=False)
     return figure
 
 
 def _label_side(
     axes: "Axes",
     points: NDArray[np.float64],
-    occurrences: Sequence[Occurrence],
+    labels: Sequence[str],
+    colors: Sequence[str],
     indices: NDArray[np.intp],
     *,
     left: bool,
 ) -> None:
-    """Write the contexts of these points below each other, in the order of the points, so that few lines cross."""
+    """Write the labels of these points below each other, in the order of the points, so that few lines cross."""
     from_above = indices[(-points[indices, 1]).argsort(kind="stable")]
     for row, index in enumerate(from_above):
         axes.annotate(
-            occurrences[index].context(),
+            labels[index],
             xy=tuple(points[index]),
             xytext=(-0.03 if left else 1.03, 1 - (row + 0.5) / len(from_above)),
             textcoords="axes fraction",
             ha="right" if left else "left",
             va="center",
             fontsize=8,
+            color=colors[index],
             # show dollar signs as they are
             parse_math=False,
             # the line begins at the end of the text that is next to the points
@@ -269,10 +300,11 @@ def save_picture(figure: "Figure", path: Path) -> None:
 
 
 __all__ = [
-    "Occurrence",
     "check_picture",
+    "context_of",
     "draw_layer_weights",
     "draw_neighbours",
+    "draw_occurrences",
     "find_occurrences",
     "project",
     "read_layer_weights",

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_draws_a_word_in_its_sentences(bilm_model: Path, capsys: Captured) -> None:
     arguments = ["--word", "bank", "--model", str(bilm_model), "--output", "bank.png"]
 
-    assert main(["plot", "neighbours", "text.txt", *arguments]) == 0
+    assert main(["plot", "occurrences", "text.txt", *arguments]) == 0
 
     assert capsys.readouterr().out == "Drew 4 occurrences of bank in bank.png.\n"
     assert Path("bank.png").read_bytes().startswith(b"\x89PNG")
@@ -39,19 +39,28 @@ def test_words_that_are_apart_are_not_split(bilm_model: Path, capsys: Captured) 
     arguments = ["--word", "bank", "--model", str(bilm_model), "--output", "bank.png"]
 
     # `bank.` and `bank!` are other words
-    assert main(["plot", "neighbours", "text.txt", "--tokenized", *arguments]) == 1
+    assert main(["plot", "occurrences", "text.txt", "--tokenized", *arguments]) == 1
 
-    assert "The text has 2 of the 3 occurrences of 'bank'" in error_of(capsys)
+    assert "The text has 2 occurrences of 'bank', and a picture needs 3" in error_of(capsys)
 
 
 def test_draws_as_many_as_are_wanted_in_the_same_way_again(bilm_model: Path, capsys: Captured) -> None:
     arguments = ["--word", "BANK", "--most", "3", "--layers", "top", "--model", str(bilm_model)]
 
-    main(["plot", "neighbours", "text.txt", *arguments, "--output", "one.png"])
-    main(["plot", "neighbours", "text.txt", *arguments, "--output", "two.png"])
+    main(["plot", "occurrences", "text.txt", *arguments, "--output", "one.png"])
+    main(["plot", "occurrences", "text.txt", *arguments, "--output", "two.png"])
 
     assert capsys.readouterr().out.startswith("Drew 3 occurrences")
     assert Path("one.png").read_bytes() == Path("two.png").read_bytes()
+
+
+def test_draws_a_word_among_its_neighbours(bilm_model: Path, capsys: Captured) -> None:
+    arguments = ["--text", "She sat on the bank.", "--word", "bank", "--model", str(bilm_model)]
+
+    assert main(["plot", "neighbours", "text.txt", *arguments, "--top", "5", "--output", "bank.svg"]) == 0
+
+    assert capsys.readouterr().out == "Drew 5 neighbours of bank in bank.svg.\n"
+    assert Path("bank.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
 def test_draws_the_layers(capsys: Captured) -> None:
@@ -66,15 +75,19 @@ def test_draws_the_layers(capsys: Captured) -> None:
     [
         (["layers", "absent", "--output", "a.png"], "absent cannot be loaded"),
         (["layers", "classifier", "--output", "a.nothing"], ".nothing is not a format of pictures"),
-        (["neighbours", "absent.txt", "--word", "bank", "--output", "a.png"], "absent.txt"),
+        (["occurrences", "absent.txt", "--word", "bank", "--output", "a.png"], "absent.txt"),
         (
-            ["neighbours", "text.txt", "--word", "bank", "--model", "absent", "--output", "a.png"],
+            ["occurrences", "text.txt", "--word", "bank", "--model", "absent", "--output", "a.png"],
             "absent is not a model",
         ),
-        (["neighbours", "text.txt", "--word", "bank", "--layers", "9", "--output", "a.png"], "There is no layer '9'"),
+        (["occurrences", "text.txt", "--word", "bank", "--layers", "9", "--output", "a.png"], "There is no layer '9'"),
         (
-            ["neighbours", "text.txt", "--word", "rain", "--output", "a.png"],
-            "The text has 0 of the 3 occurrences of 'rain'",
+            ["neighbours", "text.txt", "--text", "rain", "--word", "rain", "--min-count", "9", "--output", "a.png"],
+            "The word 'rain' has 0 neighbours, and a picture needs 2",
+        ),
+        (
+            ["occurrences", "text.txt", "--word", "rain", "--output", "a.png"],
+            "The text has 0 occurrences of 'rain', and a picture needs 3",
         ),
     ],
 )
@@ -87,9 +100,17 @@ def test_what_cannot_be_drawn_is_one_line(arguments: list[str], message: str, ca
 
 def test_fewer_than_three_are_wrong_usage(capsys: Captured) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
-        main(["plot", "neighbours", "text.txt", "--word", "bank", "--most", "2", "--output", "a.png"])
+        main(["plot", "occurrences", "text.txt", "--word", "bank", "--most", "2", "--output", "a.png"])
 
     assert "--most must be 3 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["--text", "a"], ["--top", "1"]], ids=" ".join)
+def test_several_queries_and_one_neighbour_are_wrong_usage(more: list[str], capsys: Captured) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["plot", "neighbours", "text.txt", "--text", "a", "--word", "a", *more, "--output", "a.png"])
+
+    assert "give one --text, and --top 2 or more" in capsys.readouterr().err
 
 
 def test_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

@@ -9,11 +9,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification
 from elmo_hf.embedding.lazy_model import LazyModel
+from elmo_hf.embedding.occurrences import Occurrence
 from elmo_hf.integrations.plotting import (
-    Occurrence,
     check_picture,
+    context_of,
     draw_layer_weights,
     draw_neighbours,
+    draw_occurrences,
     find_occurrences,
     project,
     read_layer_weights,
@@ -56,7 +58,7 @@ def test_reads_no_further_than_it_has_to() -> None:
 
 
 def test_too_few_occurrences_are_named() -> None:
-    with pytest.raises(ElmoError, match=r"^The text has 1 of the 3 occurrences of 'on' .*: give more text"):
+    with pytest.raises(ElmoError, match=r"^The text has 1 occurrence of 'on', and a picture needs 3: give more text"):
         find_occurrences(SENTENCES, "on", most=9)
 
 
@@ -71,7 +73,7 @@ def test_too_few_occurrences_are_named() -> None:
     ],
 )
 def test_a_context_is_whole_words_near_the_word(words: list[str], position: int, context: str) -> None:
-    assert Occurrence(words, position).context() == context
+    assert context_of(Occurrence(words, position)) == context
 
 
 def test_an_occurrence_has_the_vector_at_its_position(bilm_model: Path) -> None:
@@ -114,7 +116,7 @@ def test_one_vector_cannot_be_drawn(bilm_model: Path) -> None:
 
 
 def test_no_label_is_above_another_or_a_point(many: tuple[list[Occurrence], np.ndarray]) -> None:
-    figure = draw_neighbours(*many, title="bank")
+    figure = draw_occurrences(*many, title="bank")
 
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
@@ -130,9 +132,9 @@ def test_a_label_is_at_the_side_of_its_point(many: tuple[list[Occurrence], np.nd
     occurrences, vectors = many
     points, _ = project(vectors)
 
-    texts = draw_neighbours(occurrences, vectors, title="bank").axes[0].texts
+    texts = draw_occurrences(occurrences, vectors, title="bank").axes[0].texts
 
-    by_context = {occurrence.context(): point for occurrence, point in zip(occurrences, points, strict=True)}
+    by_context = {context_of(occurrence): point for occurrence, point in zip(occurrences, points, strict=True)}
     left = [by_context[text.get_text()] for text in texts if text.get_ha() == "right"]
     right = [by_context[text.get_text()] for text in texts if text.get_ha() == "left"]
     assert len(left) == len(right) == 20
@@ -141,12 +143,27 @@ def test_a_label_is_at_the_side_of_its_point(many: tuple[list[Occurrence], np.nd
     assert [point[1] for point in left] == sorted((point[1] for point in left), reverse=True)
 
 
+def test_neighbours_are_drawn_around_the_word_in_another_colour() -> None:
+    query = Occurrence(["the", "left", "hand"], 1)
+    neighbours = [Occurrence(["she", "went"], 1), Occurrence(["right"], 0)]
+
+    axes = draw_neighbours(query, neighbours, np.eye(3, 4, dtype=np.float32), title="left").axes[0]
+
+    colors = {text.get_text(): text.get_color() for text in axes.texts}
+    assert set(colors) == {"the [left] hand", "she [went]", "[right]"}
+    assert colors["she [went]"] == colors["[right]"] == "black" != colors["the [left] hand"]
+    first, *others = axes.collections[0].get_facecolors().tolist()
+    assert first not in others
+    with pytest.raises(ElmoError, match=r"^The word 'left' has 1 neighbour, and a picture needs 2: give more text"):
+        draw_neighbours(query, neighbours[:1], np.eye(2, 4, dtype=np.float32), title="left")
+
+
 def test_dollar_signs_are_shown_as_they_are() -> None:
     occurrences = [Occurrence(["$5", "or", "$x_1", "bank"], 3)] * 3
     vectors = np.eye(3, 4, dtype=np.float32)
 
     # as mathematics, one of these could not be drawn
-    figure = draw_neighbours(occurrences, vectors, title="$^$")
+    figure = draw_occurrences(occurrences, vectors, title="$^$")
 
     figure.draw(FigureCanvasAgg(figure).get_renderer())
 
