@@ -12,7 +12,8 @@ from transformers.utils import logging
 import elmo_hf
 from elmo_hf import ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.files import new_folder
-from elmo_hf.hub.cards import CARD, Card, render_card, table, vectors_example
+from elmo_hf.hub.cards import CARD, Card, render_card, table
+from elmo_hf.hub.usage import read_model, usage_blocks
 
 from .readers.base import OriginalCheckpoint, SourceFile
 
@@ -32,9 +33,6 @@ words, is included: `AutoModelForPreTraining` and `AutoModelForMaskedLM` load it
 WITHOUT_HEAD = """\
 Its softmax, which
 predicted words, is not included: the model computes vectors, but no probabilities."""
-OUTPUTS = """\
-`output.hidden_states` holds the layers, the token layer first; `output.last_hidden_state` is their mix, not the top
-layer. The tokens `{begin}` and `{end}` around each sentence have vectors too."""
 CONVERTED = f"""\
 Converted by {{converter}}; the original options are in `{PROVENANCE}`. The licence of the source is not
 recorded here."""
@@ -66,7 +64,7 @@ def write_folder(
             model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         _write_json(folder / PROVENANCE, provenance(checkpoint) | {"language_model_head": _has_head(model)})
-        (folder / CARD).write_text(model_card(checkpoint, model, tokenizer), encoding="utf-8")
+        (folder / CARD).write_text(model_card(checkpoint, model, folder), encoding="utf-8")
 
 
 def provenance(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
@@ -93,13 +91,13 @@ def provenance(checkpoint: OriginalCheckpoint) -> dict[str, Any]:
     }
 
 
-def model_card(checkpoint: OriginalCheckpoint, model: ElmoModel | ElmoForPreTraining, tokenizer: ElmoTokenizer) -> str:
+def model_card(checkpoint: OriginalCheckpoint, model: ElmoModel | ElmoForPreTraining, folder: Path) -> str:
     """Render the card of a converted model, a draft that `elmo-hf push` replaces while nobody has edited it.
 
     Args:
         checkpoint: The original that the model was made from.
         model: The converted model.
-        tokenizer: Its tokenizer.
+        folder: Its folder, without the card.
 
     Returns:
         The text of the README.md.
@@ -110,8 +108,8 @@ def model_card(checkpoint: OriginalCheckpoint, model: ElmoModel | ElmoForPreTrai
             title=f"ELMo, converted from {names}",
             blocks=[
                 _about(model),
-                vectors_example(),
-                OUTPUTS.format(begin=tokenizer.bos_token, end=tokenizer.eos_token),
+                "## Use",
+                *usage_blocks(read_model(folder)),
                 "## Source",
                 table(("file", "bytes", "sha256"), map(_source_row, checkpoint.sources)),
                 CONVERTED.format(converter=_converter()),

@@ -57,3 +57,14 @@ def test_the_softmax_is_counted_last(tmp_path: Path) -> None:
     # 12 words and padding
     assert int(rows["  softmax"].split()[0]) == 13 * 4 + 13
     assert "task" not in parts
+
+
+def test_what_may_be_a_name_on_the_hub_names_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ElmoError, match=r"or download one of the Hub with `hf download ann/elmo --local-dir elmo`\.$"):
+        read_config(Path("ann/elmo"))
+    Path("ann/elmo").mkdir(parents=True)
+    for folder in ("ann/elmo", "../elmo", "elmo", "a/b/c", tmp_path / "x"):
+        with pytest.raises(ElmoError, match=r"make one with `elmo-hf convert`\.$"):
+            read_config(Path(folder))

@@ -60,6 +60,13 @@ def add_push(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--language", nargs="+", default=[], metavar="CODE", help="language of the model, such as en, or en de"
     )
     parser.add_argument("--base-model", metavar="ORG/NAME", help="the model on the Hub that this one was made from")
+    parser.add_argument(
+        "--dataset",
+        nargs="+",
+        default=[],
+        metavar="ORG/NAME",
+        help="the data sets on the Hub that this model was trained and measured on",
+    )
     parser.add_argument("--private", action="store_true", help="create a private repository")
     parser.add_argument(
         "--revision", default="main", metavar="BRANCH", help="branch; created if it does not exist (default: main)"
@@ -82,6 +89,7 @@ def _push(options: argparse.Namespace) -> int:
         "license": options.license,
         "language": options.language,
         "base_model": options.base_model,
+        "datasets": options.dataset,
         "replace_card": options.replace_card,
     }
     if options.dry_run:
@@ -115,6 +123,7 @@ def _show_upload(options: argparse.Namespace, card: dict[str, Any]) -> int:
     if upload.left:
         print(printable(f"Would be left: {', '.join(upload.left)}"))
     _print_notes(upload.notes)
+    print("Not checked: your access, the name on the Hub, and codes of languages with three letters.")
     return 0
 
 

@@ -28,29 +28,6 @@ HEAD = re.compile(r"\A(\s*---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTA
 # `Trainer` tags its cards with it
 TRAINER_TAG = "generated_from_trainer"
 
-VECTORS_EXAMPLE = """\
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("{name}", trust_remote_code=True)
-model = AutoModel.from_pretrained("{name}", trust_remote_code=True)
-batch = tokenizer([["EU-wide", "measures"]], is_split_into_words=True, return_tensors="pt")
-output = model(**batch, output_hidden_states=True)
-"""
-
-TASK_EXAMPLE = """\
-from transformers import pipeline
-
-{variable} = pipeline("{task}", "{name}", trust_remote_code=True)
-print({call})
-"""
-
-CALLS = {
-    "fill-mask": ("fill", 'fill(f"The bank raised {fill.tokenizer.mask_token} .")'),
-    "token-classification": ("tagger", 'tagger("Ann Lee met Bob in New York .")'),
-    "text-classification": ("classifier", 'classifier("The bank raised rates .")'),
-    "pairs": ("classifier", 'classifier({"text": "The bank raised rates .", "text_pair": "Rates rose ."})'),
-}
-
 
 @dataclass(frozen=True)
 class Card:
@@ -58,8 +35,8 @@ class Card:
 
     Attributes:
         title: Heading of the card.
-        blocks: Paragraphs, tables, code and headings (`"## Use"`) in Markdown, in order; `table`, `code_block`,
-            `vectors_example` and `task_example` make some of them.
+        blocks: Paragraphs, tables, code and headings (`"## Use"`) in Markdown, in order; `table` and `code_block`
+            make some of them.
         metadata: Head of the card.
         generated: Whether the files of the folder determine the whole text. `elmo-hf push` replaces a generated card
             by a newer one as long as nobody has edited it (`is_unedited`), and keeps every other card.
@@ -105,27 +82,6 @@ def _table_row(cells: Sequence[object]) -> str:
 def code_block(code: str, language: str = "") -> str:
     """Write a block of code in Markdown."""
     return f"```{language}\n{code.strip(chr(10))}\n```"
-
-
-def vectors_example(name: str = PLACEHOLDER) -> str:
-    """Write the example of a card that loads a model and computes vectors.
-
-    Args:
-        name: Name of the model on the Hub. `elmo-hf push` replaces the default, a placeholder, by the name.
-    """
-    return code_block(VECTORS_EXAMPLE.format(name=name), "python")
-
-
-def task_example(task: str, name: str = PLACEHOLDER, *, pairs: bool = False) -> str:
-    """Write the example of a card that loads a model for its task and calls it.
-
-    Args:
-        task: Task of the model, as the Hub calls it, such as `token-classification`.
-        name: As for `vectors_example`.
-        pairs: Whether the model reads pairs of sentences only.
-    """
-    variable, call = CALLS["pairs" if pairs else task]
-    return code_block(TASK_EXAMPLE.format(variable=variable, task=task, name=name, call=call), "python")
 
 
 def split_card(text: str) -> tuple[str, dict[str, Any]]:
@@ -224,6 +180,4 @@ __all__ = [
     "render_card",
     "split_card",
     "table",
-    "task_example",
-    "vectors_example",
 ]

@@ -1,29 +1,21 @@
-"""The model card that `elmo-hf push` generates from the files of a model folder."""
+"""The model card of a folder, from its files: what the model is, how to use it, its trainings, results and sources."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub.repocard_data import CardData
 
-from elmo_hf.inspection import describe, read_config, read_json
+from elmo_hf.inspection import describe, read_json
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
-from .cards import Card, code_block, render_card, table, task_example, vectors_example
+from .cards import Card, render_card, table
+from .results import Scores, data_sets, model_index, recorded_metrics, result_blocks, training_blocks
+from .usage import VECTORS, Model, read_model, usage_blocks
 
 
-# task of each class, as the Hub calls it
-TASKS = {
-    "ElmoForMaskedLM": "fill-mask",
-    "ElmoForPreTraining": "fill-mask",
-    "ElmoForTokenClassification": "token-classification",
-    "ElmoForSequenceClassification": "text-classification",
-}
-VECTORS = "feature-extraction"
-
-# metrics of `Trainer` that describe the machine or the training
-NOT_OF_THE_MODEL = re.compile(r"runtime|per_second|_time$|^epoch$|flos|mem_|samples")
+# labels that a card lists
+MOST_LABELS = 50
 
 ABOUT = 'ELMo, a bidirectional language model (Peters et al. 2018, "Deep contextualized word representations"). '
 
@@ -31,22 +23,12 @@ INTRODUCTION = {
     VECTORS: "It gives a vector for each word in its sentence.",
     "fill-mask": "It gives a vector for each word in its sentence, and predicts words from those around them.",
     "token-classification": "Fine-tuned to label words.",
-    "text-classification": "Fine-tuned to label sentences, or pairs of them.",
+    "text-classification": "Fine-tuned to label sentences.",
+    "pairs": "Fine-tuned to label pairs of sentences.",
+    "regression": "Fine-tuned to give sentences a number.",
+    "regression of pairs": "Fine-tuned to give pairs of sentences a number.",
+    "multiple-choice": "Fine-tuned to choose the answer to a question.",
 }
-
-PACKAGE_EXAMPLE = """\
-import elmo_hf
-from transformers import AutoModel
-
-model = AutoModel.from_pretrained("{name}")
-"""
-
-OUTPUTS = """\
-`output.last_hidden_state` is the mix of the layers, the ELMo vector; `output.hidden_states` are the layers, the token
-layer first. The words that the tokenizer puts around each sentence have vectors too."""
-
-CODE = """\
-`trust_remote_code` runs the code files of this repository. Where the package `elmo_hf` is installed, its own runs:"""
 
 LIMITS = """\
 {intended} It knows the language and the kind of text that it was trained on, split into words in the same way, and has
@@ -57,6 +39,7 @@ INTENDED = {
     "fill-mask": "Vectors of words as the input of models for a task, and words for a gap, ranked.",
     "token-classification": "Labels of words, of texts like those that it was fine-tuned on.",
     "text-classification": "Labels of sentences, of texts like those that it was fine-tuned on.",
+    "multiple-choice": "Answers to questions like those that it was fine-tuned on.",
 }
 
 
@@ -71,58 +54,93 @@ def make_card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
     Returns:
         The card; the same folder gives the same text.
     """
-    config = read_config(folder)
-    task = task_of(folder)
-    facts = [row for row in describe(folder) if not row[0].startswith((" ", "origin"))]
+    sections = card_sections(folder, read_model(folder, name), recorded_metrics(folder))
     return render_card(
         Card(
             title=name.rpartition("/")[2],
-            blocks=[
-                ABOUT + INTRODUCTION[task],
-                table(("", ""), facts),
-                "## Use",
-                *_examples(name, task, config),
-                OUTPUTS,
-                CODE,
-                code_block(PACKAGE_EXAMPLE.format(name=name), "python"),
-                "## Intended use and limits",
-                LIMITS.format(intended=INTENDED[task], cut=_longest_word(folder, config)),
-                "## Source",
-                *_source(folder, config),
-                *_figures(recorded_metrics(folder)),
-            ],
+            blocks=join_sections(sections),
             metadata=CardData(**dict(sorted(metadata.items()))),
             generated=True,
         )
     )
 
 
-def task_of(folder: Path) -> str:
-    """Return the task of a model folder, as the Hub calls it; `fill-mask` needs a mask token in the tokenizer."""
-    task = TASKS.get((read_config(folder).architectures or [""])[0], VECTORS)
-    mask_token = read_json(folder / "tokenizer_config.json").get("mask_token")
-    return VECTORS if task == "fill-mask" and not mask_token else task
+def card_sections(folder: Path, model: Model, scores: Scores) -> dict[str, list[str]]:
+    """Write the sections of the card of a model folder.
+
+    Args:
+        folder: The model folder.
+        model: The model, from `read_model`.
+        scores: The metrics of its task by split.
+
+    Returns:
+        The blocks of each section by its heading; an empty section has none.
+    """
+    config = model.config
+    facts = [row for row in describe(folder) if not row[0].startswith((" ", "origin", "training"))]
+    if model.task in ("token-classification", "text-classification"):
+        facts.insert(1, ("labels", _labels(config)))
+    return {
+        "": [ABOUT + INTRODUCTION[_kind_of(model)], table(("", ""), facts)],
+        "Use": usage_blocks(model),
+        "Training": training_blocks(config),
+        "Results": result_blocks(config, scores),
+        "Intended use and limits": [
+            LIMITS.format(intended=INTENDED[model.task], cut=_longest_word(folder, config)),
+        ],
+        "Source": _source(folder, config),
+    }
 
 
-def recorded_metrics(folder: Path) -> dict[str, dict[str, float]]:
-    """Read the metrics that `Trainer.save_metrics` left in a folder, by split and name."""
-    found: dict[str, dict[str, float]] = {}
-    for path in sorted(folder.glob("*_results.json")):
-        split = path.name.removesuffix("_results.json")
-        metrics = {key.removeprefix(f"{split}_"): value for key, value in read_json(path).items()}
-        metrics = {
-            key: float(value)
-            for key, value in metrics.items()
-            if isinstance(value, int | float) and not NOT_OF_THE_MODEL.search(key)
-        }
-        if metrics and split not in ("all", "train"):
-            found[split] = metrics
-    return found
+def join_sections(sections: Mapping[str, list[str]]) -> list[str]:
+    """Return the blocks of all sections with their headings, without empty sections."""
+    return [
+        block
+        for heading, blocks in sections.items()
+        if blocks
+        for block in ([f"## {heading}", *blocks] if heading else blocks)
+    ]
 
 
-def _examples(name: str, task: str, config: ElmoConfig) -> list[str]:
-    of_task = [] if task == VECTORS else [task_example(task, name, pairs=config.head == "esim")]
-    return [vectors_example(name), *of_task]
+def folder_metadata(folder: Path, name: str, datasets: list[str]) -> dict[str, Any]:
+    """Return the metadata that the files of a model folder determine.
+
+    Args:
+        folder: The model folder.
+        name: The name of the model on the Hub.
+        datasets: Data sets on the Hub that the user names; by default those that the record names.
+    """
+    model = read_model(folder, name)
+    datasets = datasets or data_sets(model.config)
+    scores = recorded_metrics(folder)
+    base = (model.config.training_history or [{}])[-1].get("base_model") or ""
+    # results belong to the data set of the last training
+    results = model_index(name.rpartition("/")[2], model.task, datasets[-1], scores) if datasets else []
+    metadata = {
+        "library_name": "transformers",
+        "pipeline_tag": model.task,
+        "tags": ["elmo"],
+        # the name of a folder means nothing on the Hub
+        "base_model": base if "/" in base else None,
+        "datasets": datasets,
+        "model-index": results,
+    }
+    return {key: value for key, value in metadata.items() if value}
+
+
+def _labels(config: ElmoConfig) -> str:
+    names = [str(name) for name in (config.id2label or {}).values()]
+    left = len(names) - MOST_LABELS
+    return ", ".join(names) if left <= 0 else f"{', '.join(names[:MOST_LABELS])} and {left} more"
+
+
+def _kind_of(model: Model) -> str:
+    """Return the key of the introduction of a model."""
+    if model.task != "text-classification":
+        return model.task
+    if model.config.problem_type == "regression":
+        return "regression of pairs" if model.pairs else "regression"
+    return "pairs" if model.pairs else model.task
 
 
 def _longest_word(folder: Path, config: ElmoConfig) -> str:
@@ -136,23 +154,20 @@ def _longest_word(folder: Path, config: ElmoConfig) -> str:
 
 def _source(folder: Path, config: ElmoConfig) -> list[str]:
     values = read_json(folder / "provenance.json")
-    if not values:
-        saved = f"Saved by Transformers {config.transformers_version}"
-        return [f"{saved}; what it was trained on is not recorded in its files."]
-    origin = dict(describe(folder))["origin"]
-    rows = [
-        (source.get("url") or source["name"], f"{source['size']:,}", f"`{source['sha256']}`")
-        for source in values.get("sources", [])
-    ]
-    return [
-        f"An original ELMo, {origin}. Its options are in provenance.json.",
-        table(("file", "bytes", "sha256"), rows),
-    ]
+    if values:
+        origin = dict(describe(folder))["origin"]
+        rows = [
+            (source.get("url") or source["name"], f"{source['size']:,}", f"`{source['sha256']}`")
+            for source in values.get("sources", [])
+        ]
+        return [
+            f"An original ELMo, {origin}. Its options are in provenance.json.",
+            table(("file", "bytes", "sha256"), rows),
+        ]
+    if config.training_history:
+        return []
+    saved = f"Saved by Transformers {config.transformers_version}"
+    return [f"{saved}; what it was trained on is not recorded in its files."]
 
 
-def _figures(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
-    rows = [(split, name, f"{value:.4f}") for split, part in metrics.items() for name, value in part.items()]
-    return ["## Figures", table(("split", "metric", "value"), rows)] if rows else []
-
-
-__all__ = ["make_card", "recorded_metrics", "task_of"]
+__all__ = ["card_sections", "folder_metadata", "join_sections", "make_card"]

@@ -19,7 +19,7 @@ from huggingface_hub import (
     is_offline_mode,
 )
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import get_session, hf_raise_for_status, validate_repo_id
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from elmo_hf import __version__, model
@@ -31,7 +31,8 @@ from elmo_hf.model import MODEL_CLASSES
 
 from .cards import CARD, complete_card, is_unedited, split_card
 from .errors import explaining
-from .folder_card import make_card, task_of
+from .folder_card import folder_metadata, make_card
+from .metadata import check_language, check_license, check_metadata
 
 
 # the files of a model; a push replaces all of those on the Hub, so that no old one is left beside new ones
@@ -55,9 +56,6 @@ WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 
 # a file beside the card that it shows or links to
 LINKED = re.compile(r"""(?:\]\(|src=["'])([\w][\w. -]*)[)"'#]""")
-
-# the form of the Hub's identifiers, such as apache-2.0; the Hub knows which exist
-LICENSE_ID = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 MAIN = "main"
 
@@ -112,6 +110,7 @@ def push(
     license: str | None = None,
     language: Sequence[str] = (),
     base_model: str | None = None,
+    datasets: Sequence[str] = (),
     private: bool = False,
     revision: str = MAIN,
     message: str | None = None,
@@ -128,7 +127,9 @@ def push(
         repo_id: `ORG/NAME`; the repository is created if it does not exist.
         license: The Hub's identifier of the licence, such as `"apache-2.0"`; needed unless the folder's card has one.
         language: Language codes, such as `["en"]`.
-        base_model: The name on the Hub of the model that this one was made from.
+        base_model: The name on the Hub of the model that this one was made from; by default what the model's record of
+            its training names.
+        datasets: The names on the Hub of the data sets that it was trained and measured on; by default as above.
         private: Whether to create a private repository; an error if the repository exists and is public.
         revision: The branch, which is created if it does not exist.
         message: The message of the commit.
@@ -144,7 +145,13 @@ def push(
             cannot be reached.
     """
     upload = prepare(
-        folder, repo_id, license=license, language=language, base_model=base_model, replace_card=replace_card
+        folder,
+        repo_id,
+        license=license,
+        language=language,
+        base_model=base_model,
+        datasets=datasets,
+        replace_card=replace_card,
     )
     if is_offline_mode():
         raise ElmoError("This is the offline mode, in which nothing can be pushed: unset HF_HUB_OFFLINE.")
@@ -152,6 +159,8 @@ def push(
     refuse_secrets(upload, token)
     api = HfApi(endpoint=endpoint, token=token, library_name="elmo_hf", library_version=__version__)
     with explaining(api.endpoint, repo_id, revision, token) as stays:
+        # before a repository is created
+        _let_hub_check(api, upload.card)
         before = _open_repository(api, repo_id, revision, private=private, stays=stays)
         names = {file.rfilename for file in before.siblings or []}
         if CARD in names and not upload.own_card:
@@ -189,6 +198,7 @@ def prepare(
     license: str | None = None,
     language: Sequence[str] = (),
     base_model: str | None = None,
+    datasets: Sequence[str] = (),
     replace_card: bool = False,
 ) -> Upload:
     """Check a model folder and choose the files to publish, without network.
@@ -198,7 +208,9 @@ def prepare(
         repo_id: `ORG/NAME`.
         license: The Hub's identifier of the licence; needed unless the folder's card has one.
         language: Language codes, such as `["en"]`.
-        base_model: The name on the Hub of the model that this one was made from.
+        base_model: The name on the Hub of the model that this one was made from; by default what the model's record of
+            its training names.
+        datasets: The names on the Hub of the data sets that it was trained and measured on; by default as above.
         replace_card: Whether to write a new card in any case; the metadata of the old card are kept.
 
     Returns:
@@ -209,7 +221,12 @@ def prepare(
     """
     folder = model_folder(folder)
     check_name(repo_id)
-    given = {"license": _check_license(license), "language": _one_or_list(language), "base_model": base_model}
+    given = {
+        "license": license and check_license(license),
+        "language": check_language(language),
+        "base_model": base_model,
+        "datasets": [datasets] if isinstance(datasets, str) else list(datasets),
+    }
     given = {key: value for key, value in given.items() if value}
     notes = check_folder(folder)
     old = _read_text(folder / CARD) if (folder / CARD).is_file() else None
@@ -244,10 +261,15 @@ def _card(
     for key, value in given.items():
         if not replace_card and _listed(known.get(key, value)) != _listed(value):
             raise ElmoError(f"{where} has the {key} {known[key]}, not {value}: correct the one or the other.")
-    wanted = {"library_name": "transformers", "pipeline_tag": task_of(folder), "tags": ["elmo"]}
+    wanted = folder_metadata(folder, repo_id, given.get("datasets", []))
     if old is None or replace_card or is_unedited(old):
-        return make_card(folder, repo_id, wanted | known | given), "a new one"
-    card, added = complete_card(old, repo_id, given | wanted)
+        # figures of an older version are not those of this one
+        figures = {key: value for key, value in wanted.items() if key == "model-index"}
+        metadata = wanted | known | given | figures
+        check_metadata(metadata, where)
+        return make_card(folder, repo_id, metadata), "a new one"
+    card, added = complete_card(old, repo_id, given | {key: wanted[key] for key in wanted if key not in given})
+    check_metadata(split_card(card)[1], where)
     return card, "kept" + (f", with {_and(added)} added to its metadata" if added else "")
 
 
@@ -361,6 +383,19 @@ def refuse_secrets(upload: Upload, token: str) -> None:
         raise ElmoError(f"{upload.folder / CARD} holds your access token: take it out, and make a new token.")
 
 
+def _let_hub_check(api: HfApi, card: str) -> None:
+    """Let the Hub check the metadata of a card, which knows all licences and languages.
+
+    Raises:
+        ElmoError: If the Hub refuses them.
+    """
+    response = get_session().post(f"{api.endpoint}/api/validate-yaml", json={"content": card, "repoType": "model"})
+    if response.status_code == 400:
+        reasons = "; ".join(" ".join(str(error.get("message")).split()) for error in response.json()["errors"])
+        raise ElmoError(f"The Hub refuses the metadata of {CARD} ({reasons}): correct them.")
+    hf_raise_for_status(response)
+
+
 def _open_repository(api: HfApi, repo_id: str, revision: str, *, private: bool, stays: list[str]) -> ModelInfo:
     """Find or create the repository and the branch, and return what the Hub knows of the branch."""
     try:
@@ -406,18 +441,6 @@ def _belongs(folder: Path, name: str, card: str) -> bool:
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _check_license(license: str | None) -> str | None:
-    if license is not None and not LICENSE_ID.fullmatch(license.lower()):
-        raise ElmoError(f"{license!r} is no name of a licence on the Hub: give one such as apache-2.0 or cc-by-4.0.")
-    return license.lower() if license else None
-
-
-def _one_or_list(values: Sequence[str]) -> str | list[str] | None:
-    if isinstance(values, str):
-        return values
-    return values[0] if len(values) == 1 else list(values) or None
 
 
 def _listed(value: object) -> object:

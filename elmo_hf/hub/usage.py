@@ -1,8 +1,9 @@
 """The part of a model card that shows how to use the model: code for its task, with words that the model knows."""
 
 import json
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -87,17 +88,18 @@ print(answers[scores.argmax()])
 
 OUTPUTS = """\
 `output.last_hidden_state` is the mix of the layers, the ELMo vector; `output.hidden_states` are the layers, the token
-layer first. The tokens that the tokenizer puts around each sentence have vectors, too."""
+layer first. The tokens `{begin}` and `{end}` around each sentence have vectors, too."""
 
 EXAMPLE_WORDS = "The examples string together frequent words. Put in sentences of your own."
 NO_WORDS = "Nothing here tells the language of the model: put in sentences of your own."
 
 WITH_PACKAGE = """\
-`trust_remote_code` runs the code files of this repository. With the package `elmo_hf` you do without, and it is
+`trust_remote_code` runs the code files of this repository. With the package `elmo_hf` you do without, and the model is
 faster:"""
+LOADING = re.compile(r"from transformers |.* = pipeline\(|.*\.from_pretrained\(")
 
 COMMANDS = {
-    VECTORS: "`elmo-hf embed --model {folder} FILE --output vectors.hdf5` writes the vectors of a file",
+    VECTORS: "`elmo-hf embed FILE --model {folder} --output vectors.hdf5` writes the vectors of a file",
     "fill-mask": "`elmo-hf perplexity {folder} FILE` measures how well the model predicts a text",
     "token-classification": "`elmo-hf predict {folder} FILE` labels a file",
     "text-classification": "`elmo-hf predict {folder} FILE` labels a file",
@@ -114,7 +116,7 @@ class Model:
         config: Its configuration.
         task: Its task, as the Hub calls it.
         words: Words of its language, at least one; empty if nothing tells it.
-        mask: The mask token; empty without one.
+        tokens: The special tokens by name, such as `mask_token`, those that the tokenizer has.
         pairs: Whether it reads pairs of texts.
     """
 
@@ -122,7 +124,7 @@ class Model:
     config: ElmoConfig
     task: str
     words: Sequence[str]
-    mask: str
+    tokens: Mapping[str, str]
     pairs: bool
 
 
@@ -137,8 +139,12 @@ def read_model(folder: Path, name: str = PLACEHOLDER) -> Model:
         ElmoError: If the folder is no model folder.
     """
     config = read_config(folder)
-    mask = read_json(folder / "tokenizer_config.json").get("mask_token")
-    mask = mask.get("content", "") if isinstance(mask, dict) else str(mask or "")
+    tokens = {
+        # older versions of Transformers saved options with a token
+        name: str(value["content"] if isinstance(value, dict) else value)
+        for name, value in read_json(folder / "tokenizer_config.json").items()
+        if name.endswith("_token") and value
+    }
     task = TASKS.get((config.architectures or [""])[0], VECTORS)
     records = trainings(config)
     # a head of its own for pairs, or a model that was trained on them
@@ -149,9 +155,9 @@ def read_model(folder: Path, name: str = PLACEHOLDER) -> Model:
         name=name,
         config=config,
         # filling in needs a mask token in the tokenizer
-        task=VECTORS if task == "fill-mask" and not mask else task,
+        task=VECTORS if task == "fill-mask" and "mask_token" not in tokens else task,
         words=words or example_words(frequent),
-        mask=mask,
+        tokens=tokens,
         pairs=pairs,
     )
 
@@ -178,15 +184,17 @@ def usage_blocks(model: Model) -> list[str]:
     """
     codes = [VECTORS_CODE] if model.task in (VECTORS, "fill-mask") else []
     codes += [] if model.task == VECTORS else [task_code(model)]
-    package = "import elmo_hf\n" + fill_in(codes[-1], model, trust="")
+    # how to load it, of the last example
+    loading = [line for line in fill_in(codes[-1], model, trust="").splitlines() if LOADING.match(line)]
+    outputs = OUTPUTS.format(begin=model.tokens.get("bos_token", "<S>"), end=model.tokens.get("eos_token", "</S>"))
     command = COMMANDS.get(model.task)
     folder = model.name.rpartition("/")[2]
     return [
         *(code_block(fill_in(code, model, trust=TRUST), "python") for code in codes),
         EXAMPLE_WORDS if model.words else NO_WORDS,
-        *([OUTPUTS] if VECTORS_CODE in codes else []),
+        *([outputs] if VECTORS_CODE in codes else []),
         WITH_PACKAGE,
-        code_block(package, "python"),
+        code_block("\n".join(["import elmo_hf", *loading]), "python"),
         *([f"{command}{DOWNLOAD}".format(folder=folder, name=model.name)] if command else []),
     ]
 
@@ -227,7 +235,7 @@ def fill_in(code: str, model: Model, *, trust: str) -> str:
         text=" ".join(words),
         left=" ".join(words[:half]),
         right=" ".join(words[half:]),
-        mask=model.mask,
+        mask=model.tokens.get("mask_token"),
     )
 
 

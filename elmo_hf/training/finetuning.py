@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from huggingface_hub import EvalResult, ModelCardData
 from huggingface_hub.errors import StrictDataclassError
+from huggingface_hub.repocard_data import CardData
 from safetensors import SafetensorError
 from tqdm import tqdm
 from transformers import (
@@ -23,12 +23,14 @@ from transformers import (
     TrainerCallback,
 )
 
-from elmo_hf.bundled import NAME, model_folder
+from elmo_hf.bundled import model_folder
 from elmo_hf.data.batches import batches_by_length
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
-from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table, task_example
-from elmo_hf.hub.usage import TASKS
+from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
+from elmo_hf.hub.folder_card import card_sections, join_sections
+from elmo_hf.hub.results import data_sets, model_index
+from elmo_hf.hub.usage import TASKS, read_model
 from elmo_hf.manifest import check_manifest, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoTaskModel
@@ -36,7 +38,7 @@ from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .checkpoints import last_checkpoint
 from .finetuning_options import FineTuningOptions
-from .records import TrainingRecord, count_rows, describe_source, public_model_name
+from .records import TrainingRecord, count_rows, describe_source, public_model_name, public_name
 
 
 # the tokenizer's output for one sentence or pair, with labels
@@ -346,10 +348,10 @@ def write_card(
     command: Sequence[str],
     report: str = "",
 ) -> None:
-    """Write the model card, README.md, of a fine-tuned model, with scores that the Hub shows.
+    """Write the model card, README.md, of a fine-tuned model, with scores that the Hub shows for a data set on it.
 
     Args:
-        folder: The folder of the model.
+        folder: The folder of the saved model.
         model: The model, whose layer weights the card shows.
         task: The task by its name on the Hub, such as `token-classification`.
         base: The model that was fine-tuned.
@@ -362,62 +364,46 @@ def write_card(
         ElmoError: If the file cannot be written.
     """
     folder = Path(folder)
-    base_name = Path(base).name if Path(base).exists() else base
-    head = model.config.head or next(iter(model.heads))
+    base_name = public_model_name(base)
     bilm = "was left as it is" if model.config.freeze_bilm else "was trained, too"
-    results = _eval_results(scores, task, data)
     # the name of the folder means nothing to others, and that of the repository is above the card
     title = f"ELMo for {task.replace('-', ' ')}, fine-tuned on {data}"
-    card = Card(
-        title=title,
-        blocks=[
-            f"ELMo ({base_name}) fine-tuned for {task} on {data}, with the head `{head}`; the biLM {bilm}.",
-            # it also loads without this package
-            task_example(task, pairs=model.config.head == "esim"),
-            table(
-                ("split", "metric", "value"),
-                [(result.dataset_split, result.metric_type, result.metric_value) for result in results],
-            ),
-            *([code_block(report)] if report else []),
-            "What the task makes of the layers, from the token layer up:",
-            table(
-                ("mix at", "shares", "gamma"),
-                [
-                    (place, " ".join(f"{weight:.3f}" for weight in mix["weights"]), f"{mix['gamma']:.3f}")
-                    for place, mix in model.layer_weights().items()
-                ],
-            ),
-            "Made by",
-            f"    {shlex.join(command)}",
-        ],
-        metadata=ModelCardData(
-            model_name=title,
-            library_name="transformers",
-            pipeline_tag=task,
-            tags=["elmo"],
-            # only names on the Hub
-            base_model=None if Path(base).exists() or base == NAME else base,
-            eval_results=results,
+    read = read_model(folder)
+    head = model.config.head or next(iter(model.heads))
+    sections = card_sections(folder, read, scores)
+    sections[""].insert(1, f"It is {base_name} with the head `{head}`; the biLM {bilm}.")
+    sections["Training"] += ["Made by", f"    {shlex.join(map(_without_folder, command))}"]
+    sections["Results"] += [code_block(report)] if report else []
+    sections["Layers"] = [
+        "What the task makes of the layers, from the token layer up:",
+        table(
+            ("mix at", "shares", "gamma"),
+            [
+                (place, " ".join(f"{weight:.3f}" for weight in mix["weights"]), f"{mix['gamma']:.3f}")
+                for place, mix in model.layer_weights().items()
+            ],
         ),
-    )
+    ]
+    sets = data_sets(read.config)
+    metadata: dict[str, Any] = {
+        "library_name": "transformers",
+        "pipeline_tag": task,
+        "tags": ["elmo"],
+        # only names on the Hub
+        "base_model": base if "/" in base and not Path(base).exists() else None,
+        "datasets": sets or None,
+        "model-index": model_index(title, task, sets[-1], scores) if sets else None,
+    }
+    card = Card(title=title, blocks=join_sections(sections), metadata=CardData(**metadata))
     with naming_errors(folder / CARD):
         (folder / CARD).write_text(render_card(card), encoding="utf-8")
 
 
-def _eval_results(scores: Mapping[str, Mapping[str, float]], task: str, data: str) -> list[EvalResult]:
-    return [
-        EvalResult(
-            task_type=task,
-            dataset_type=data,
-            dataset_name=data,
-            dataset_split=split,
-            metric_type=metric,
-            metric_value=round(value, 4),
-            metric_name=f"{metric} ({split})",
-        )
-        for split, figures in scores.items()
-        for metric, value in figures.items()
-    ]
+def _without_folder(word: str) -> str:
+    """Return a word of a command line without the folder before a file: a card is for others."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    is_path = "/" in value and (Path(value).is_absolute() or Path(value).exists())
+    return f"{option}{equals}{public_name(value) if is_path else value}"
 
 
 __all__ = [

@@ -34,7 +34,10 @@ def test_a_dry_run_shows_all_and_sends_nothing(hub: Hub, spare_model: Path, caps
     shown = capsys.readouterr()
     assert re.match(rf"Would be sent to {NAME} \(\d+(\.\d+)? kB\):\n    \w+_elmo\.py +\d+\.\d kB\n", shown.out)
     assert "\nWould be left: training_args.bin\n" in shown.out
-    assert shown.out.endswith("README.md: kept, with license, library_name and pipeline_tag added to its metadata\n")
+    assert shown.out.endswith(
+        "README.md: kept, with license, library_name and pipeline_tag added to its metadata\n"
+        "Not checked: your access, the name on the Hub, and codes of languages with three letters.\n"
+    )
     assert shown.err == ""
     assert hub.seen == []
 

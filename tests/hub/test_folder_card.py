@@ -1,60 +1,123 @@
-"""The card of a model folder says what the folder holds, and its examples run."""
+"""The card of a model folder says what the folder holds, and its examples run with and without the package."""
 
+import ast
 import json
+import os
 import re
-import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
 
 from elmo_hf import (
+    ELMO_TINY_EN,
     ElmoForMaskedLM,
+    ElmoForMultipleChoice,
+    ElmoForPreTraining,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
     ElmoTokenizer,
 )
-from elmo_hf.hub.folder_card import make_card, recorded_metrics, task_of
+from elmo_hf.hub.cards import PLACEHOLDER
+from elmo_hf.hub.folder_card import folder_metadata, make_card
 from support.tiny_models import tiny_model
 
 
-MODELS = {
-    "feature-extraction": (ElmoModel, {}),
-    "fill-mask": (ElmoForMaskedLM, {}),
-    "token-classification": (ElmoForTokenClassification, {"num_labels": 3}),
-    "text-classification": (ElmoForSequenceClassification, {"num_labels": 3}),
-    "pairs": (ElmoForSequenceClassification, {"num_labels": 3, "head": "esim", "head_hidden_size": 6}),
-}
+SPANS = {0: "O", 1: "B-PER", 2: "I-PER"}
+PAIRS = [{"task": "text-classification", "inputs": "pairs", "base_model": "ann/base", "dataset": "ann/pairs"}]
+
+# for each kind of model its class and fields, its task on the Hub, and what its card says or calls
+KINDS = {
+    "vectors": (ElmoModel, {}, "feature-extraction", "gives a vector for each word"),
+    "characters": (ElmoModel, {"vocab_size": 4}, "feature-extraction", '"ELMo", "2018"'),
+    "language_model": (ElmoForPreTraining, {}, "fill-mask", "<MASK>"),
+    "masked": (ElmoForMaskedLM, {}, "fill-mask", "elmo-hf perplexity"),
+    "spans": (ElmoForTokenClassification, {"id2label": SPANS, "head": "bilstm-crf", "head_hidden_size": 6},
+              "token-classification", 'aggregation_strategy="simple"'),
+    "tags": (ElmoForTokenClassification, {"num_labels": 3}, "token-classification", "ignore_labels=[]"),
+    "sentences": (ElmoForSequenceClassification, {"num_labels": 3}, "text-classification", "elmo-hf predict"),
+    "several": (ElmoForSequenceClassification, {"num_labels": 3, "problem_type": "multi_label_classification"},
+                "text-classification", "top_k=None"),
+    "numbers": (ElmoForSequenceClassification, {"num_labels": 1, "problem_type": "regression"},
+                "text-classification", "give sentences a number"),
+    "pairs": (ElmoForSequenceClassification, {"num_labels": 3, "head": "esim", "head_hidden_size": 6},
+              "text-classification", '"text_pair": '),
+    "default_pairs": (ElmoForSequenceClassification, {"num_labels": 3, "training_history": PAIRS},
+                      "text-classification", "label pairs of sentences"),
+    "choices": (ElmoForMultipleChoice, {}, "multiple-choice", "AutoModelForMultipleChoice"),
+}  # fmt: skip
 
 
 def save(kind: str, folder: Path) -> Path:
-    cls, fields = MODELS[kind]
-    mask = {"mask_token": "<MASK>"} if kind == "fill-mask" else {}
-    tokenizer = ElmoTokenizer(["<S>", "</S>", "<UNK>", "the", "bank"], max_characters_per_token=20, **mask)
-    tiny_model(cls, vocab_size=tokenizer.vocab_size, **fields).save_pretrained(folder)
+    cls, fields, *_ = KINDS[kind]
+    words = ["<S>", "</S>", "<UNK>", *([] if kind == "characters" else [",", "der", "die", "Straße"])]
+    mask = {"mask_token": "<MASK>"} if kind in ("language_model", "masked") else {}
+    tokenizer = ElmoTokenizer(words, max_characters_per_token=20, **mask)
+    tiny_model(cls, **{"vocab_size": tokenizer.vocab_size, **fields}).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-@pytest.mark.parametrize("kind", MODELS)
+def examples_of(card: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_new_card_says_what_it_is_and_its_examples_run(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = save(kind, tmp_path / "model")
-    task = "text-classification" if kind == "pairs" else kind
+    _, _, task, part = KINDS[kind]
 
-    card = make_card(folder, str(folder), {"license": "mit", "pipeline_tag": task_of(folder)})
+    card = make_card(folder, str(folder), {"license": "mit", **folder_metadata(folder, "ann/x", [])})
 
-    assert ModelCard(card).data.to_dict() == {"license": "mit", "pipeline_tag": task}
+    assert ModelCard(card).data.pipeline_tag == task
+    assert part in card
     assert "| parameters |" in card
     assert "Of a word it reads 18 bytes at most." in card
     assert "{" not in re.sub(r"```.*?```", "", card, flags=re.DOTALL)
-    examples = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    assert len(examples) == (2 if task == "feature-extraction" else 3)
-    for example in examples:
+    assert ("der die Straße" in card or '"der", "die", "Straße"' in card) == (kind != "characters")
+    *_, with_package = examples_of(card)
+    assert "import elmo_hf" in with_package
+    assert "trust_remote_code" not in with_package
+    for example in examples_of(card):
         exec(compile(example, "card", "exec"), {})  # noqa: S102 - it is what the card tells to do
-    assert bool(capsys.readouterr().out) == (task != "feature-extraction")
+    assert capsys.readouterr().out
+
+
+# runs the examples of all cards, and stops at the first that fails
+PROGRAM = """
+import json, sys
+sys.modules["elmo_hf"] = sys.modules["elmo_hf_conversion"] = None
+for name, code in json.load(open(sys.argv[1], encoding="utf-8")):
+    try:
+        exec(compile(code, name, "exec"), {})
+    except BaseException as error:
+        raise SystemExit(f"{name}: {error!r}")
+    print("ran", name)
+"""
+
+
+def test_the_examples_of_all_heads_run_where_the_package_is_not_installed(tmp_path: Path) -> None:
+    examples = []
+    for kind in KINDS:
+        folder = save(kind, tmp_path / kind)
+        *codes, _ = examples_of(make_card(folder, str(folder), {}))
+        assert all("trust_remote_code=True" in code for code in codes)
+        examples += [(kind, code) for code in codes]
+    (tmp_path / "examples.json").write_text(json.dumps(examples), encoding="utf-8")
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "examples.json")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("ran ")] == [
+        kind for kind, _ in examples
+    ]
 
 
 def test_a_card_of_a_converted_model_names_its_sources(bilm_model: Path) -> None:
@@ -66,19 +129,61 @@ def test_a_card_of_a_converted_model_names_its_sources(bilm_model: Path) -> None
 
 
 def test_without_a_mask_no_word_is_predicted(tmp_path: Path) -> None:
-    folder = save("feature-extraction", tmp_path / "model")
+    folder = save("vectors", tmp_path / "model")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["ElmoForPreTraining"]}))
 
-    assert task_of(folder) == "feature-extraction"
+    assert folder_metadata(folder, "ann/x", [])["pipeline_tag"] == "feature-extraction"
 
 
-def test_metrics_of_the_model_are_in_the_card(tmp_path: Path) -> None:
-    folder = save("token-classification", tmp_path / "model")
-    metrics = {"test_f1": 0.51239, "test_runtime": 3.0, "test_samples_per_second": 4.0, "test_loss": 0.3, "epoch": 2.0}
+def test_results_of_the_model_are_in_card_and_metadata(tmp_path: Path) -> None:
+    folder = save("default_pairs", tmp_path / "model")
+    metrics = {"test_macro_f1": 0.51239, "test_runtime": 3.0, "test_loss": 0.3, "epoch": 2.0}
     (folder / "test_results.json").write_text(json.dumps(metrics), encoding="utf-8")
-    (folder / "train_results.json").write_text('{"train_loss": 1.0}', encoding="utf-8")
-    shutil.copy(folder / "test_results.json", folder / "all_results.json")
 
-    assert recorded_metrics(folder) == {"test": {"f1": 0.51239, "loss": 0.3}}
-    assert "| test | f1 | 0.5124 |" in make_card(folder, "ann/tagger", {})
+    metadata = folder_metadata(folder, "ann/judge", [])
+    card = ModelCard(make_card(folder, "ann/judge", metadata))
+
+    assert "| test | Macro F1 | 0.5124 |" in card.text
+    assert "| base model | ann/base |" in card.text
+    assert (card.data.base_model, card.data.datasets) == ("ann/base", ["ann/pairs"])
+    (score,) = [result for result in card.data.eval_results if result.metric_type == "f1"]
+    assert (score.dataset_type, score.dataset_split, score.metric_value) == ("ann/pairs", "test", 0.5124)
+    other = folder_metadata(folder, "ann/judge", ["bob/own"])
+    assert other["model-index"][0]["results"][0]["dataset"]["type"] == "bob/own"
+    # a file is no data set of the Hub
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    history = [{"task": "text-classification", "text": ["test.jsonl"], "base_model": "my-folder"}]
+    (folder / "config.json").write_text(json.dumps(config | {"training_history": history}))
+    assert not {"datasets", "model-index", "base_model"} & folder_metadata(folder, "ann/judge", []).keys()
+
+
+def test_code_of_a_card_is_short(tmp_path: Path) -> None:
+    folder = save("spans", tmp_path / "model")
+
+    card = make_card(folder, "ann/x", {})
+
+    assert "| labels | O, B-PER, I-PER |" in card
+    *_, with_package = examples_of(card)
+    assert [type(line) for line in ast.parse(with_package).body] == [ast.Import, ast.ImportFrom, ast.Assign]
+
+
+def test_the_card_on_the_page_is_a_real_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "publishing.md").read_text(encoding="utf-8")
+    shown = re.search(r"^````markdown\n(.*?)^````$", page, re.DOTALL | re.MULTILINE)
+    metadata = folder_metadata(Path(ELMO_TINY_EN), "ann/my-elmo", [])
+
+    card = make_card(Path(ELMO_TINY_EN), "ann/my-elmo", {"license": "apache-2.0", "language": "en", **metadata})
+
+    assert shown is not None
+    assert card.startswith(shown[1].rstrip())
+
+
+def test_the_examples_of_the_bundled_model_run(capsys: pytest.CaptureFixture[str]) -> None:
+    card = Path(ELMO_TINY_EN, "README.md").read_text(encoding="utf-8")
+
+    for example in examples_of(card):
+        exec(compile(example.replace(PLACEHOLDER, ELMO_TINY_EN), "card", "exec"), {})  # noqa: S102 - what the card tells
+
+    assert ModelCard(card).data.pipeline_tag == "fill-mask"
+    assert capsys.readouterr().out == "States\nStates\n"

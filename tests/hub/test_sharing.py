@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from huggingface_hub import constants, snapshot_download
+from huggingface_hub import ModelCard, constants, snapshot_download
 from packaging.version import Version
 from transformers import AutoModel, AutoTokenizer
 
@@ -204,7 +204,7 @@ def test_a_new_card_keeps_what_the_metadata_say(spare_model: Path) -> None:
 def test_the_licence_is_asked_for_and_not_guessed(spare_model: Path) -> None:
     with pytest.raises(ElmoError, match=r"does not say its licence: give .+ by --license"):
         prepare(spare_model, NAME)
-    with pytest.raises(ElmoError, match="'Apache 2' is no name of a licence"):
+    with pytest.raises(ElmoError, match=r"'Apache 2' is no licence that the Hub knows: .+ such as apache-2\.0"):
         prepare(spare_model, NAME, license="Apache 2")
     assert "\nlicense: apache-2.0\n" in prepare(spare_model, NAME, license="Apache-2.0").card
     (spare_model / "README.md").write_text("---\nlicense: mit\n---\nMine", encoding="utf-8")
@@ -339,11 +339,33 @@ def test_one_without_the_right_to_write_is_told_so(bilm_model: Path) -> None:
         publish(bilm_model, token="hf_unknown")
 
 
-def test_a_licence_that_the_hub_does_not_know_is_refused(hub: Hub, bilm_model: Path) -> None:
-    with pytest.raises(ElmoError, match=r'The Hub refuses .+ \("license" must be one of'):
-        publish(bilm_model, license="nonsense")
+def test_metadata_that_the_hub_refuses_create_no_repository(hub: Hub, bilm_model: Path) -> None:
+    with pytest.raises(ElmoError, match=r'The Hub refuses the metadata of README\.md \("language" must be a code'):
+        publish(bilm_model, language="qqq")
 
-    assert list(hub.files(NAME)) == [".gitattributes"]
+    assert NAME not in hub.repositories
+
+
+def test_metadata_that_the_hub_would_refuse_are_refused_without_it(hub: Hub, spare_model: Path) -> None:
+    with pytest.raises(ElmoError, match=r"'jp' is no language code: .+ such as ja,"):
+        publish(spare_model, language="jp")
+    (spare_model / "README.md").write_text("---\nlicense: free\n---\nMine", encoding="utf-8")
+    with pytest.raises(ElmoError, match=r"README\.md: 'free' is no licence that the Hub knows"):
+        push(spare_model, NAME)
+
+    assert hub.seen == []
+
+
+def test_data_sets_and_results_are_added_to_a_card_that_stays(spare_model: Path) -> None:
+    (spare_model / "README.md").write_text("---\nlicense: mit\n---\nMine", encoding="utf-8")
+    (spare_model / "test_results.json").write_text('{"test_f1": 0.5, "test_runtime": 3}', encoding="utf-8")
+
+    upload = prepare(spare_model, NAME, datasets=["ann/names"], base_model="ann/base")
+
+    card = ModelCard(upload.card)
+    assert (card.data.datasets, card.data.base_model) == (["ann/names"], "ann/base")
+    assert [(result.dataset_type, result.metric_value) for result in card.data.eval_results] == [("ann/names", 0.5)]
+    assert card.text.strip() == "Mine"
 
 
 @pytest.mark.usefixtures("hub")
@@ -416,7 +438,7 @@ for offline in (False, True):
             exec(example, variables)
     assert variables["model"].scalar_mix.gamma.item() == 2
     assert type(variables["model"]).__module__.startswith("transformers_modules.")
-    assert variables["output"].last_hidden_state.shape[:2] == (1, 4)
+    assert variables["vectors"].shape[0] == 6
 constants.HF_HUB_OFFLINE = False
 earlier = AutoModel.from_pretrained(name, revision=first, code_revision=first, trust_remote_code=True)
 assert earlier.scalar_mix.gamma.item() == 1

@@ -191,8 +191,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_json({"url": url, "name": name})
 
     def validate(self) -> None:
-        if "\nlicense: nonsense\n" in json.loads(self.body)["content"]:
-            self.send_json({"errors": [{"message": '"license" must be one of [apache-2.0]'}], "warnings": []}, 400)
+        if "\nlanguage: qqq\n" in json.loads(self.body)["content"]:
+            self.send_json({"errors": [{"message": '"language" must be a code of ISO 639'}], "warnings": []}, 400)
         else:
             self.send_json({"errors": [], "warnings": []})
 

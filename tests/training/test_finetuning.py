@@ -126,33 +126,71 @@ def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
         load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, mix_at="output")
 
 
-def test_the_card_has_figures_that_the_hub_reads(tagger: ElmoForTokenClassification, tmp_path: Path) -> None:
-    write_card(
-        tmp_path,
-        tagger,
-        task="token-classification",
-        base="elmo-tiny-en",
-        data="names.conll",
-        scores={"dev": {"f1": 0.5}, "test": {"f1": 0.43219, "accuracy": 0.9}},
-        command=["python", "finetune_ner.py", "my file"],
-        report="PER 1.00",
-    )
+def save(tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, folder: Path, **record: object) -> None:
+    tagger.config.training_history = [*tagger.config.training_history, {"task": "token-classification", **record}]
+    tagger.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
-    card = ModelCard.load(tmp_path / "README.md")
+
+def write(folder: Path, tagger: ElmoForTokenClassification, **options: Any) -> ModelCard:
+    given = {
+        "task": "token-classification",
+        "base": "elmo-tiny-en",
+        "data": "names",
+        "scores": {"dev": {"f1": 0.5}, "test": {"f1": 0.43219, "accuracy": 0.9}},
+        "command": ["python", "finetune_ner.py", "my file"],
+    }
+    write_card(folder, tagger, **{**given, **options})
+    return ModelCard.load(folder / "README.md")
+
+
+def test_the_card_has_figures_that_the_hub_reads(
+    tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, tmp_path: Path
+) -> None:
+    save(tagger, tokenizer, tmp_path, dataset="ann/names", base_model="elmo-tiny-en")
+
+    card = write(tmp_path, tagger, report="PER 1.00")
+
     found = {(result.dataset_split, result.metric_type): result.metric_value for result in card.data.eval_results}
     assert found == {("dev", "f1"): 0.5, ("test", "f1"): 0.4322, ("test", "accuracy"): 0.9}
+    assert {result.dataset_type for result in card.data.eval_results} == {"ann/names"}
+    assert card.data.datasets == ["ann/names"]
     assert card.data.base_model is None
-    assert card.data.model_name == "ELMo for token classification, fine-tuned on names.conll"
+    assert card.data.model_name == "ELMo for token classification, fine-tuned on names"
     assert f"\n# {card.data.model_name}\n" in card.text
-    for part in ("python finetune_ner.py 'my file'", "| input | 0.333 0.333 0.333 | 1.000 |", "PER 1.00", "`linear`"):
+    for part in (
+        "python finetune_ner.py 'my file'",
+        "| input | 0.333 0.333 0.333 | 1.000 |",
+        "PER 1.00",
+        "`linear`",
+        "| test | Accuracy | 0.9000 |",
+        "### Language model",
+        "open.train.txt.gz",
+    ):
         assert part in card.text
+
+
+def test_a_card_names_no_folder_and_no_file_as_a_data_set(
+    tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, tmp_path: Path
+) -> None:
+    save(tagger, tokenizer, tmp_path, text=["train.conll"])
+    command = [
+        "python",
+        "finetune_ner.py",
+        f"{tmp_path}/train.conll",
+        f"--dev={tmp_path}/dev.conll",
+        "--model",
+        "ann/x",
+    ]
+
+    card = write(tmp_path, tagger, base="ann/x", data="train.conll", command=command)
+
+    assert "python finetune_ner.py train.conll --dev=dev.conll --model ann/x" in card.text
+    assert str(tmp_path) not in str(card)
+    assert card.data.base_model == "ann/x"
+    assert card.data.datasets is None
+    assert card.data.eval_results is None
+    (tmp_path / "README.md").unlink()
+    (tmp_path / "README.md").mkdir()
     with pytest.raises(ElmoError, match=r"README\.md cannot be written"):
-        write_card(
-            tmp_path / "no",
-            tagger,
-            task="token-classification",
-            base="y",
-            data="z",
-            scores={"dev": {"f1": 0.5}},
-            command=["python"],
-        )
+        write(tmp_path, tagger)
