@@ -289,20 +289,24 @@ def load_model(options: argparse.Namespace) -> "tuple[ElmoForPreTraining, ElmoTo
     """
     from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
     from elmo_hf.bundled import model_folder
+    from elmo_hf.embedding.loading import first_of, quiet_loading
 
     folder = model_folder(options.model)
     try:
-        loaded: Any = ElmoForPreTraining.from_pretrained(
-            folder,
-            num_negative_samples=options.negatives,
-            hidden_dropout_prob=options.dropout,
-            output_loading_info=True,
-        )
+        with quiet_loading():
+            loaded: Any = ElmoForPreTraining.from_pretrained(
+                folder,
+                num_negative_samples=options.negatives,
+                hidden_dropout_prob=options.dropout,
+                output_loading_info=True,
+            )
         tokenizer = ElmoTokenizer.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise ElmoError(f"{options.model} cannot be loaded: {' '.join(str(error).split())}") from error
     model, loading = loaded
-    if any(name.startswith("softmax") for name in loading["missing_keys"]):
+    if missing := [name for name in loading["missing_keys"] if not name.startswith("softmax.")]:
+        raise ElmoError(f"The weights in {options.model} lack {first_of(missing)}: save or convert the model again.")
+    if loading["missing_keys"]:
         say(f"warning: {options.model} has no softmax: this one is new, and its perplexity means nothing yet")
     return model, tokenizer
 

@@ -1,13 +1,16 @@
 """Load a model and its tokenizer, or say in one line what is missing or damaged."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars
 from safetensors import safe_open
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 
 from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError, one_line
@@ -32,7 +35,8 @@ def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTra
     folder = model_folder(folder)
     with _naming_the_damaged(folder, "model"):
         integers = _integer_weights(folder)
-        model, report = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
+        with quiet_loading():
+            model, report = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
     _check_softmax(folder, model, report)
     problems = {
         "lack, or have in another shape,": [
@@ -47,7 +51,7 @@ def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTra
     }
     for problem, names in problems.items():
         if names:
-            raise ElmoError(f"The weights in {folder} {problem} {_first_of(names)}: convert it again.")
+            raise ElmoError(f"The weights in {folder} {problem} {first_of(names)}: convert it again.")
     with _naming_the_damaged(folder, "tokenizer"):
         return model, AutoTokenizer.from_pretrained(folder)
 
@@ -98,7 +102,33 @@ def _integer_weights(folder: Path) -> list[str]:
     return names
 
 
-def _first_of(names: Sequence[str]) -> str:
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Hide the report of `from_pretrained` on missing and unexpected weights, for code that judges them itself.
+
+    The bar that counts the weights is hidden, too.
+    """
+    logger = logging.getLogger("transformers.modeling_utils")
+    had_bars, had_hub_bars = is_progress_bar_enabled(), not are_progress_bars_disabled()
+    logger.addFilter(_is_no_report)
+    if had_bars:
+        disable_progress_bar()
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_no_report)
+        if had_bars:
+            enable_progress_bar()
+            if not had_hub_bars:
+                disable_progress_bars()
+
+
+def _is_no_report(record: logging.LogRecord) -> bool:
+    return "LOAD REPORT" not in record.getMessage()
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first of some names in alphabetical order, and how many more there are."""
     first = ", ".join(sorted(names)[:4])
     return f"{first} and {len(names) - 4} more" if len(names) > 4 else first
 
@@ -119,4 +149,4 @@ def move_to_device(model: PreTrainedModel, device: str) -> None:
         raise ElmoError(f"There is no device {device!r} ({one_line(error)}): choose another.") from error
 
 
-__all__ = ["load", "move_to_device"]
+__all__ = ["first_of", "load", "move_to_device", "quiet_loading"]

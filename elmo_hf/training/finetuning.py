@@ -25,6 +25,7 @@ from transformers import (
 
 from elmo_hf.bundled import model_folder
 from elmo_hf.data.batches import batches_by_length
+from elmo_hf.embedding.loading import first_of, quiet_loading
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
 from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
@@ -72,7 +73,8 @@ def load_task_model(
         The model, with the labels in its configuration, and its tokenizer.
 
     Raises:
-        ElmoError: If there is no such model, or it is one of this task with other labels or another head.
+        ElmoError: If there is no such model, or it is one of this task with other labels or another head, or weights
+            are missing that are not those of a new head.
     """
     name = str(model_folder(name))
     fields = {field: value for field, value in fields.items() if value is not None}
@@ -94,7 +96,13 @@ def load_task_model(
             fields.setdefault("head", default_head)
         names = dict(enumerate(labels)) if labels else {0: "score"}
         fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
-        return cls.from_pretrained(name, **fields), ElmoTokenizer.from_pretrained(name)
+        with quiet_loading():
+            model, report = cls.from_pretrained(name, output_loading_info=True, **fields)
+        # all but the biLM is new for this task
+        has_task = config.architectures == [cls.__name__]
+        if missing := [key for key in report["missing_keys"] if has_task or key.startswith("elmo.")]:
+            raise ElmoError(f"The weights in {name} lack {first_of(missing)}: save or convert the model again.")
+        return model, ElmoTokenizer.from_pretrained(name)
     except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         given = ", ".join(
             f"{field} {value}" for field, value in fields.items() if not field.endswith(("2label", "2id"))

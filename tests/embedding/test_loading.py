@@ -1,12 +1,14 @@
 """`embedding.loading` loads a whole model, or says in one line what is wrong with its folder."""
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from transformers import AutoModel
+from transformers.utils import logging as transformers_logging
 
 from elmo_hf import ElmoForTokenClassification, ElmoInt8Config
 from elmo_hf.embedding import embed, load
@@ -54,6 +56,38 @@ def test_weights_that_do_not_fit_the_configuration(
 
     with pytest.raises(ElmoError, match=message):
         load(copy)
+
+
+@pytest.fixture
+def transformers_log(
+    library_logging: None,  # noqa: ARG001 - puts the level back
+    caplog: pytest.LogCaptureFixture,
+) -> Iterator[pytest.LogCaptureFixture]:
+    """What Transformers logs while it loads weights."""
+    transformers_logging.set_verbosity_warning()
+    transformers_logging.enable_progress_bar()
+    logger = logging.getLogger("transformers.modeling_utils")
+    logger.addHandler(caplog.handler)
+    yield caplog
+    logger.removeHandler(caplog.handler)
+
+
+def test_loads_quietly(
+    copy: Path, transformers_log: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_tagger(copy)
+    assert "classifier.weight" in transformers_log.text
+    transformers_log.clear()
+    capsys.readouterr()
+
+    # the head is left out, which is what it was asked for
+    load(copy)
+
+    assert (transformers_log.text, capsys.readouterr().err) == ("", "")
+    # Transformers itself goes on to report what is new or left out
+    AutoModel.from_pretrained(copy)
+    assert "classifier.weight" in transformers_log.text
+    assert "Loading weights" in capsys.readouterr().err
 
 
 def test_loads_the_model_of_a_tagger(copy: Path, loaded: Loaded) -> None:

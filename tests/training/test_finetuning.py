@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from safetensors.torch import load_file, save_file
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
@@ -117,6 +118,25 @@ def test_a_model_of_numbers_goes_on(tmp_path: Path) -> None:
     assert again.config.id2label == {0: "score"}
     with pytest.raises(ElmoError, match=r"model has the labels score, and the data bad, good: begin from"):
         load_task_model(ElmoForSequenceClassification, str(tmp_path / "model"), ["bad", "good"])
+
+
+def test_a_new_head_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+    load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES)
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("prefix", ["elmo.layers.0.recurrent", "classifier."])
+def test_weights_that_are_missing_and_not_new_are_named(
+    prefix: str, tagger: ElmoForTokenClassification, tmp_path: Path
+) -> None:
+    tagger.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if not name.startswith(prefix)}
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+
+    with pytest.raises(ElmoError, match=rf"lack {prefix}.*: save or convert the model again\.$"):
+        load_task_model(ElmoForTokenClassification, str(tmp_path), NAMES)
 
 
 def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
