@@ -63,7 +63,7 @@ def _add_computing(group: Any) -> None:
         default="none",
         choices=("none", "mean", "max"),
         help="none (the default): one vector a word; mean, max: one vector a sentence, over its words without the "
-        "boundary tokens",
+        "boundary tokens, which sentence-transformers takes in by default",
     )
     add_batches(group)
     group.add_argument(

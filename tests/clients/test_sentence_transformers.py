@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ELMO_TINY_EN, ElmoTokenizer
+from elmo_hf.integrations.vectorizer import ElmoVectorizer
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -51,6 +53,29 @@ def test_modules_put_together_by_hand_do_the_same(elmo: Path, tokenizer: ElmoTok
     model = library.SentenceTransformer(modules=[words, pooling], device="cpu")
 
     torch.testing.assert_close(torch.tensor(model.encode(TEXTS)), means(elmo, tokenizer), rtol=0, atol=1e-5)
+
+
+def test_without_the_boundary_tokens_it_gives_what_the_vectorizer_gives(tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    texts = [*TEXTS, ""]
+    words = modules.Transformer(ELMO_TINY_EN)
+    vocab = words.tokenizer.convert_ids_to_tokens(range(len(words.tokenizer)))
+    weights = modules.WordWeights(vocab, {"<S>": 0, "</S>": 0}).requires_grad_(False)
+    pooling = modules.Pooling(words.get_embedding_dimension(), "mean")
+    model = library.SentenceTransformer(modules=[words, weights, pooling], device="cpu")
+
+    found = model.encode(texts)
+    model.save(str(tmp_path / "saved"))
+    again = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(texts)
+
+    expected = ElmoVectorizer(cache_size=0).transform(texts)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(again, found)
+    # with them, as it does by default, the vectors are others
+    default = library.SentenceTransformer(ELMO_TINY_EN, device="cpu").encode(texts)
+    cosines = (default * expected).sum(axis=1)[:3] / np.linalg.norm(default, axis=1)[:3]
+    assert (cosines / np.linalg.norm(expected, axis=1)[:3]).round(2).tolist() == [0.83, 0.95, 0.77]
 
 
 def test_is_trained(elmo: Path, tmp_path: Path) -> None:
