@@ -21,7 +21,7 @@ Shape notation: `B` sentences, `T` positions of a row, `M` words of the longest 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -196,18 +196,33 @@ class ElmoCrf(nn.Module):
             one word with the labels `B` and `L`, any sequence is allowed.
         """
         chains = self(scores, words)
+        best = self._over_allowed(max_marginals, chains).clamp(min=torch.finfo(chains.scores.dtype).min)
+        return torch.where(words[:, :, None], at_words(best, words), scores)
+
+    def marginals(self, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Compute the probability of each label at each word, over all sequences that the scheme allows.
+
+        Args:
+            scores: `[B, T, K]`, the score of each label at each position.
+            words: `[B, T]`, true at words, wherever they are in the row.
+
+        Returns:
+            `[B, T, K]`, float32 at least; 0 where there is no word. If the scheme allows no sequence for a sentence,
+            any sequence is allowed, as in `decode`.
+        """
+        found = self._over_allowed(sum_marginals, self(scores, words)).softmax(dim=2)
+        return at_words(found, words).masked_fill(~words[:, :, None], 0)
+
+    def _over_allowed(self, score: Callable[[Chains], torch.Tensor], chains: Chains) -> torch.Tensor:
+        """Score the labels `[B, M, K]` over the sequences that the scheme allows, or over all if it allows none."""
         names: Any = self.config.id2label
         allowed = allowed_transitions([str(names.get(label, label)) for label in range(len(chains.starts))])
-        marginals = max_marginals(chains if allowed is None else forbid(chains, allowed))
+        found = score(chains if allowed is None else forbid(chains, allowed))
         if allowed is not None:
-            stuck = marginals[:, 0].amax(dim=1).isneginf()
+            stuck = found[:, 0].amax(dim=1).isneginf()
             if stuck.any():
-                marginals = torch.where(stuck[:, None, None], max_marginals(chains), marginals)
-        marginals = marginals.clamp(min=torch.finfo(marginals.dtype).min)
-        # [B, T]: the number of each word in its sentence
-        order = (words.cumsum(dim=1) - 1).clamp(min=0)
-        marginals = marginals.gather(1, order[:, :, None].expand_as(scores))
-        return torch.where(words[:, :, None], marginals, scores)
+                found = torch.where(stuck[:, None, None], score(chains), found)
+        return found
 
     def check(self, labels: torch.Tensor, words: torch.Tensor) -> None:
         """Raise `ValueError` if a word has a label that is neither -100 nor one of the model's."""
@@ -287,6 +302,45 @@ def max_marginals(chains: Chains) -> torch.Tensor:
         marginals.append(before + chains.scores[:, time] + rest[time])
         path.append(next_labels[time - 1].gather(1, path[-1]))
     return raise_path(torch.stack(marginals, dim=1), torch.stack(path, dim=1))
+
+
+def sum_marginals(chains: Chains) -> torch.Tensor:
+    """Sum, for each label of each word, over the sequences that have this label at this word.
+
+    Args:
+        chains: The sentences. A score of minus infinity forbids a label, or a pair of neighbours.
+
+    Returns:
+        `[B, M, K]`, logarithms that lack a number of their own at each word: the softmax over the labels is their
+        probabilities. If every sequence is forbidden, all are minus infinity.
+    """
+    longest = chains.scores.shape[1]
+    # from the end: the sum over what follows each label
+    rest = [chains.ends.expand_as(chains.scores[:, 0])]
+    for time in range(longest - 1, 0, -1):
+        # [B, K, K]
+        pairs = chains.transitions + (chains.scores[:, time] + rest[0])[:, None]
+        rest.insert(0, torch.where(chains.mask[:, time, None], lowered(pairs.logsumexp(dim=2)), chains.ends))
+    # from the beginning: the sum over what precedes each label
+    before = chains.starts.expand_as(chains.scores[:, 0])
+    sums = [before + chains.scores[:, 0] + rest[0]]
+    for time in range(1, longest):
+        pairs = (before + chains.scores[:, time - 1])[:, :, None] + chains.transitions
+        before = lowered(pairs.logsumexp(dim=1))
+        sums.append(before + chains.scores[:, time] + rest[time])
+    return torch.stack(sums, dim=1)
+
+
+def lowered(sums: torch.Tensor) -> torch.Tensor:
+    """Subtract the highest number from `[B, K]`, so that sums keep their digits in long sentences."""
+    return sums - sums.amax(dim=1, keepdim=True).clamp(min=torch.finfo(sums.dtype).min)
+
+
+def at_words(scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Move the scores `[B, M, K]` of the words of chains to where the words `[B, T]` are in their rows."""
+    # [B, T]: the number of each word in its sentence
+    order = (words.cumsum(dim=1) - 1).clamp(min=0)
+    return scores.gather(1, order[:, :, None].expand(-1, -1, scores.shape[2]))
 
 
 def raise_path(marginals: torch.Tensor, path: torch.Tensor) -> torch.Tensor:

@@ -53,9 +53,10 @@ def predict(
         all fields of the record; one that has the name of an answer is renamed, such as `label` to `given_label`. The
         answers are:
 
-        * of a tagger `words` and `tags`, `scores`, the probability of each tag, and if the tags follow a scheme such
+        * of a tagger `words`, `tags` and `scores`, the probability of each tag, and if the tags follow a scheme such
           as BIO, `entities`, each with `label`, `start` and `end`, counted in characters, `text` and `score`, the mean
-          of its words' scores. The tags of a CRF are its best sequence, and have no scores;
+          of its words' scores. The tags of a CRF are its best sequence, and a score is the probability of the tag
+          over all sequences;
         * of a classifier `label` and `scores`, the probability of each label by its name; if there may be several
           labels, `labels`, those more probable than not;
         * of a regression `score`;

@@ -29,11 +29,11 @@ class Tags(NamedTuple):
 
     Attributes:
         tags: The number of each word's tag.
-        scores: The probability of each; `None` if the model has none.
+        scores: The probability of each.
     """
 
     tags: list[int]
-    scores: list[float] | None
+    scores: list[float]
 
 
 class Task:
@@ -81,55 +81,44 @@ class Tagging(Task):
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        self.has_crf = model.head is not None
         self.has_spans = tag_scheme(self.names) is not None
-        scores = [] if self.has_crf else ["scores"]
-        self.answers = ["text", "words", "tags", *scores, *(["entities"] if self.has_spans else [])]
-        columns = ["label", "start", "end", "text"] if self.has_spans else ["word", "tag"]
-        self.columns = columns if self.has_crf else [*columns, "score"]
+        self.answers = ["text", "words", "tags", "scores", *(["entities"] if self.has_spans else [])]
+        self.columns = ["label", "start", "end", "text", "score"] if self.has_spans else ["word", "tag", "score"]
 
     def compute(self, model: Any, batch: Batch) -> list[Tags]:
         """Return the tags of each row; in evaluation, the argmax of a CRF's logits is its best sequence."""
-        # [B, T, K]
-        logits = model(**batch).logits.float()
-        # a CRF's logits are scores of sequences, and no logarithms of probabilities
-        scores = None if self.has_crf else logits.softmax(dim=2).amax(dim=2).cpu()
-        tags, masks = logits.argmax(dim=2).cpu(), batch["attention_mask"].bool().cpu()
+        logits, probabilities = _tag_scores(model, batch)
+        # [B, T, 1]
+        best = logits.argmax(dim=2, keepdim=True)
+        scores, tags = probabilities.gather(2, best)[:, :, 0].cpu(), best[:, :, 0].cpu()
         # the words between the boundary tokens, wherever the padding is
         return [
-            Tags(
-                tags[row][mask][1:-1].tolist(),
-                None if scores is None else rounded(scores[row][mask][1:-1]),
-            )
-            for row, mask in enumerate(masks)
+            Tags(tags[row][mask][1:-1].tolist(), rounded(scores[row][mask][1:-1]))
+            for row, mask in enumerate(batch["attention_mask"].bool().cpu())
         ]
 
     def answer(self, example: "Example", numbers: Sequence[Tags]) -> Result:
-        """Return `words` and `tags`, `scores` if the model has them, and `entities` if the tags mark spans."""
+        """Return `words`, `tags` and `scores`, and `entities` if the tags mark spans."""
         text, words, _ = example.sentence
-        found = numbers[0] if numbers else Tags([], None if self.has_crf else [])
+        found = numbers[0] if numbers else Tags([], [])
         result: Result = {} if example.fields.get("text") == text else {"text": text}
         if example.fields.get("words") != words:
             result["words"] = words
         tags = [self.names[number] for number in found.tags]
-        result["tags"] = tags
-        if found.scores is not None:
-            result["scores"] = found.scores
+        result |= {"tags": tags, "scores": found.scores}
         if self.has_spans:
             result["entities"] = self._entities(text, example.offsets(), tags, found.scores)
         return result
 
     def _entities(
-        self, text: str, offsets: list[tuple[int, int]], tags: list[str], scores: list[float] | None
+        self, text: str, offsets: list[tuple[int, int]], tags: list[str], scores: list[float]
     ) -> list[Result]:
         """List the spans by their characters; the score of one is the mean of its words' scores."""
         entities = []
         for label, first, end in find_spans(tags):
             start, stop = offsets[first][0], offsets[end - 1][1]
-            entity: Result = {"label": label, "start": start, "end": stop, "text": text[start:stop]}
-            if scores is not None:
-                entity["score"] = round(sum(scores[first:end]) / (end - first), DIGITS)
-            entities.append(entity)
+            score = round(sum(scores[first:end]) / (end - first), DIGITS)
+            entities.append({"label": label, "start": start, "end": stop, "text": text[start:stop], "score": score})
         return entities
 
     def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
@@ -139,6 +128,21 @@ class Tagging(Task):
             return beside, result["entities"]
         columns = [result[name] for name in self.answers if name != "text"]
         return beside, [dict(zip(self.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _tag_scores(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the logits and the probabilities of the labels of each word, `[B, T, K]` each."""
+    if model.head is None:
+        logits = model(**batch).logits.float()
+        return logits, logits.softmax(dim=2)
+    # A CRF's logits are scores of sequences. Its probabilities are those of what it reads.
+    read: list[tuple[torch.Tensor, torch.Tensor]] = []
+    hook = model.head.crf.register_forward_pre_hook(lambda _, inputs: read.append(inputs))
+    try:
+        logits = model(**batch).logits
+    finally:
+        hook.remove()
+    return logits, model.head.crf.marginals(*read[0])
 
 
 class Classification(Task):

@@ -406,6 +406,45 @@ def test_the_gradient_of_a_logit_is_the_sequence() -> None:
     assert crf.transitions.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("labels", [BIO, BIOES, FREE])
+def test_marginals_are_sums_over_all_allowed_sequences(labels: list[str]) -> None:
+    crf, words = make_crf(labels), WORDS[:, :5]
+    scores, allowed = make_scores(labels, words), allowed_transitions(labels)
+
+    found = crf.marginals(scores, words)
+
+    for row, sentence in sentences(scores, words):
+        expected, total = np.zeros_like(sentence), 0.0
+        for path in itertools.product(range(len(labels)), repeat=len(sentence)):
+            if allowed is None or is_allowed(path, allowed):
+                weight = math.exp(path_score(crf, sentence, path))
+                expected[range(len(path)), path] += weight
+                total += weight
+        np.testing.assert_allclose(found[row][words[row]].detach().numpy(), expected / total, rtol=1e-9, atol=1e-12)
+    assert not found[~words].any()
+
+
+def test_marginals_of_long_sentences_keep_their_digits() -> None:
+    crf, words = make_crf(BIO, torch.float32), torch.ones(1, 2000, dtype=torch.bool)
+    scores = 20 + 3 * make_scores(BIO, words, torch.float32)
+
+    exact = copy.deepcopy(crf).double().marginals(scores.double(), words)
+
+    torch.testing.assert_close(crf.marginals(scores, words).double(), exact, rtol=0, atol=2e-5)
+
+
+def test_marginals_where_the_scheme_allows_nothing_are_over_all_sequences() -> None:
+    labels, words = ["B-A", "L-A"], torch.tensor([[True, False, False], [True, True, True]])
+    crf = make_crf(labels)
+    scores = make_scores(labels, words)
+
+    found = crf.marginals(scores, words)
+
+    free = (scores[0, 0] + crf.starts + crf.ends).softmax(dim=0)
+    torch.testing.assert_close(found[0, 0], free)
+    assert found.isfinite().all()
+
+
 def test_where_the_scheme_allows_nothing_anything_is_allowed() -> None:
     labels = ["B-A", "L-A"]
     crf, scores = make_crf(labels), make_scores(labels)

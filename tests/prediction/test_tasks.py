@@ -1,7 +1,9 @@
 """`prediction.tasks`: answers against the model's own logits, for every head."""
 
+import itertools
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,18 +12,42 @@ from transformers import PreTrainedTokenizerBase
 
 from elmo_hf import ElmoForMultipleChoice, ElmoForSequenceClassification, ElmoForTokenClassification
 from elmo_hf.data.tagged import find_spans
+from elmo_hf.model import crf_elmo
 from elmo_hf.prediction import predict
 from support.task_models import NAMES
 
 
 MakeModel = Callable[..., Any]
 
-TEXTS = ["Ann met Bob, in New York.", "It rained", "", "a"]
+TEXTS = ["Ann met Bob, Lee.", "It rained", "", "a"]
 
 
 @torch.inference_mode()
 def logits_of(model: Any, tokenizer: PreTrainedTokenizerBase, *texts: Any, **options: Any) -> torch.Tensor:
     return model(**tokenizer(*texts, return_tensors="pt", **options)).logits[0]
+
+
+@torch.inference_mode()
+def sequence_scores(model: Any, tokenizer: PreTrainedTokenizerBase, text: str, tags: list[str]) -> list[float]:
+    """Compute the probability of each tag by the losses of a CRF, of all labels of the word that the scheme allows."""
+    batch = tokenizer(text, return_tensors="pt")
+    read: list[Any] = []
+    hook = model.classifier.register_forward_hook(lambda *parts: read.append(parts[2]))
+    model(**batch)
+    hook.remove()
+    crf, words = model.head.crf, batch["attention_mask"].bool()
+    words[:, [0, -1]] = False
+    every = list(itertools.product(range(len(NAMES)), repeat=len(tags)))
+    allowed = crf_elmo.allowed_transitions(NAMES)
+    kept = [
+        path for path in every if allowed.starts[path[0]] and all(allowed.follows[i][j] for i, j in pairwise(path))
+    ]
+    labels = torch.full((len(kept), words.shape[1]), -100)
+    labels[:, 1:-1] = torch.tensor(kept)
+    losses = crf.loss(read[0].expand(len(kept), -1, -1), words.expand(len(kept), -1), labels)
+    weights = (-losses).double().softmax(dim=0)
+    numbers = torch.tensor([NAMES.index(tag) for tag in tags])
+    return ((labels[:, 1:-1] == numbers) * weights[:, None]).sum(dim=0).tolist()
 
 
 @pytest.mark.parametrize("head", ["linear", "bilstm-crf"])
@@ -41,6 +67,8 @@ def test_tags_are_the_best_of_the_model(head: str, make_model: MakeModel, tokeni
         assert all(text[entity["start"] : entity["end"]] == entity["text"] for entity in result["entities"])
         if head == "linear":
             assert result["scores"] == pytest.approx(logits.softmax(dim=1).amax(dim=1).tolist(), abs=1e-6)
+        elif text:
+            assert result["scores"] == pytest.approx(sequence_scores(model, tokenizer, text, result["tags"]), abs=1e-6)
         assert json.loads(json.dumps(result)) == result
     assert len({tag for result in results for tag in result["tags"]}) > 2
 
