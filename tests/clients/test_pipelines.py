@@ -1,5 +1,6 @@
 """Transformers' pipelines, as they are: entities where they stand, labels of sentences and pairs, and vectors."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from clients.annotated import ANNOTATED, Annotated
 from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf.prediction import predict
 
 
 Tagger = Callable[[str], ElmoForTokenClassification]
@@ -50,6 +52,29 @@ def test_entities_of_raw_text_are_where_they_stand(
 
     for example in ANNOTATED:
         assert found_in(example.text, tag(example.text)) == expected_of(strategy, example)
+
+
+@each_head
+def test_predict_finds_the_same_entities_and_plain_numbers(
+    head: str, trained_tagger: Tagger, tokenizer: ElmoTokenizer
+) -> None:
+    tagger = trained_tagger(head)
+    tag = pipeline("token-classification", model=tagger, tokenizer=tokenizer, aggregation_strategy="simple")
+    results = list(predict(tagger, tokenizer, [example.text for example in ANNOTATED]))
+
+    for example, result in zip(ANNOTATED, json.loads(json.dumps(results)), strict=True):
+        assert (result["words"], result["tags"]) == (example.words, example.tags)
+        entities = result["entities"]
+        assert [(entity["label"], entity["text"]) for entity in entities] == example.entities
+        piped = tag(example.text)
+        assert [(entity["start"], entity["end"]) for entity in entities] == [
+            (entity["start"], entity["end"]) for entity in piped
+        ]
+        if head == "linear":
+            scores = [entity["score"] for entity in piped]
+            assert [entity["score"] for entity in entities] == pytest.approx(scores, abs=1e-5)
+        # what the page on fine-tuning advises
+        assert json.loads(json.dumps(piped, default=float))
 
 
 @each_head

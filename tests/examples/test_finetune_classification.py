@@ -17,7 +17,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, EvalPrediction
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoTokenizer
-from elmo_hf.data.records import LabelledText
+from elmo_hf.data.records import LabelledText, read_records
+from elmo_hf.prediction import load, predict
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_classification.py"
@@ -50,6 +51,18 @@ def written(labels: list[Any], name: str = "train.jsonl", **columns: list[Any]) 
 
 def results() -> dict[str, float]:
     return json.loads(Path("out", "all_results.json").read_text())
+
+
+def assert_predict_agrees(data: str, predictions: str) -> None:
+    """Check that the script and `elmo-hf predict` find the same for a file."""
+    found = predict(*load("out"), (record for _, record in read_records(data)))
+    for result, line in zip(found, Path(predictions).read_text(encoding="utf-8").splitlines(), strict=True):
+        expected = json.loads(line)["predicted"]
+        if isinstance(expected, float):
+            # the script has the layers in half precision
+            assert result["score"] == pytest.approx(expected, abs=5e-3)
+        else:
+            assert result.get("labels", result.get("label")) == expected
 
 
 def test_learns_classes(run: Run) -> None:
@@ -87,11 +100,13 @@ def test_labels_tell_the_problem(
 
     assert AutoModelForSequenceClassification.from_pretrained("out").config.problem_type == problem
     assert {f"dev_{metric}" for metric in metrics} <= results().keys()
+    assert_predict_agrees(train, "out/dev.jsonl")
 
 
 def test_pairs_are_read_by_esim_or_by_the_comparison_of_their_means(run: Run) -> None:
     train = written(["a", "b", "a", "b"], text_pair=TEXTS[::-1])
     run(train, f"--test={train}")
+    assert_predict_agrees(train, "out/test.jsonl")
     run(train, "--head=mean", "--output=means")
 
     assert AutoModelForSequenceClassification.from_pretrained("out").config.head == "esim"

@@ -17,8 +17,9 @@ from transformers import AutoModelForTokenClassification, EvalPrediction, pipeli
 
 from elmo_hf import ElmoError, ElmoTokenizer
 from elmo_hf.bundled import ELMO_TINY_EN
-from elmo_hf.data.tagged import TaggedSentence, read_tagged
+from elmo_hf.data.tagged import TaggedSentence, read_conll_words, read_tagged
 from elmo_hf.hub.cards import PLACEHOLDER
+from elmo_hf.prediction import load, predict
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_ner.py"
@@ -97,6 +98,10 @@ def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     # each word, its tag, and what was predicted
     predicted = read_tagged("out/test.conll", tag_column=2)
     assert predicted == read_tagged("train.conll")
+    found = list(predict(*load("out"), [words.split() for words, _ in SENTENCES]))
+    assert [" ".join(result["tags"]) for result in found] == [tags for _, tags in SENTENCES]
+    names = [(entity["label"], entity["text"]) for result in found for entity in result["entities"]]
+    assert names == [("PER", "Peter Abbot"), ("LOC", "Paris"), ("LOC", "New York"), ("PER", "Peter")]
 
 
 def test_without_spans_the_tags_are_counted(run: Run) -> None:
@@ -105,6 +110,9 @@ def test_without_spans_the_tags_are_counted(run: Run) -> None:
 
     assert "dev_accuracy" in results()
     assert "dev_f1" not in results()
+    # the script and `elmo-hf predict` find the same
+    found = predict(*load("out"), read_conll_words("tags.conll"))
+    assert [result["tags"] for result in found] == [tags for _, tags in read_tagged("out/dev.conll", tag_column=2)]
 
 
 def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path) -> None:
