@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 # the rest is imported in functions, after the arguments are checked: torch and Transformers take seconds
 if TYPE_CHECKING:
     from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+    from elmo_hf.data.segmentation import SentenceSplitter
     from elmo_hf.training.batching import Example, StreamBatches
     from elmo_hf.training.pretraining import LanguageModelTrainer
 
@@ -76,6 +77,18 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         help="how a new model splits raw text: moses (the default) separates punctuation, as the text of the English "
         "models was split; whitespace (the default with --tokenized) splits at white space only. Give --tokenized and "
         "--pre-tokenizer moses if Moses has tokenized the text",
+    )
+    data.add_argument(
+        "--split-sentences",
+        metavar="LANG",
+        help="split each line, which is a paragraph then, into sentences by the rules of this language: en, es, ...; "
+        'needs pip install "elmo_hf[sentences]"',
+    )
+    data.add_argument(
+        "--wrapped",
+        action="store_true",
+        help="with --split-sentences: a paragraph is broken into lines, as in Project Gutenberg's books, and ends at "
+        "an empty line",
     )
     data.add_argument(
         "--dataset", metavar="NAME", help="a data set instead: on the Hub, in a folder, or json, csv, ... of FILE"
@@ -209,6 +222,8 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("give files of text, or --dataset")
     if options.dataset is None and (options.stream or options.heldout_split or options.dataset_config):
         parser.error("--stream, --heldout-split and --dataset-config are for --dataset")
+    if options.wrapped and options.split_sentences is None:
+        parser.error("--wrapped has no meaning without --split-sentences: give both")
     if options.model is not None and options.pre_tokenizer is not None:
         parser.error("--pre-tokenizer is for a new model: that of --model has its own")
     if not options.epochs and options.steps is None:
@@ -332,12 +347,16 @@ class Rows:
 
     Args:
         rows: The rows, each with a `text`, which may be a list of words.
-        tokenize: Splits a text.
+        tokenize: Splits a sentence.
+        splitter: Splits a text into sentences; without it, each is a sentence.
     """
 
-    def __init__(self, rows: Any, tokenize: Callable[[str], list[str]]) -> None:
+    def __init__(
+        self, rows: Any, *, tokenize: Callable[[str], list[str]], splitter: "SentenceSplitter | None" = None
+    ) -> None:
         self.rows = rows
         self.tokenize = tokenize
+        self.splitter = splitter
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the order in which the rows are read next."""
@@ -346,7 +365,14 @@ class Rows:
     def __iter__(self) -> Iterator[list[str]]:
         from elmo_hf.training.batching import words_of
 
-        return (words for row in self.rows if (words := words_of(row, self.tokenize)))
+        for row in self.rows:
+            text = row["text"]
+            # a list of words is a sentence already
+            split = self.splitter if isinstance(text, str) else None
+            for sentence in [text] if split is None else split.split(text):
+                words = words_of({"text": sentence}, self.tokenize)
+                if words:
+                    yield words
 
 
 def load_rows(options: argparse.Namespace, split: str) -> Any:
@@ -381,12 +407,19 @@ def load_rows(options: argparse.Namespace, split: str) -> Any:
 
 
 def read_text(
-    options: argparse.Namespace, files: Sequence[str], split: str | None, tokenize: Callable[[str], list[str]]
+    options: argparse.Namespace, files: Sequence[str], split: str | None, ways: dict[str, Any]
 ) -> "Iterable[list[str]]":
-    """Read sentences from a split of the data set, or from files if there is no split."""
+    """Read sentences from a split of the data set, or from files if there is no split.
+
+    Args:
+        options: The options.
+        files: The files.
+        split: The split.
+        ways: What `ways_to_split` returns.
+    """
     from elmo_hf.data.corpus import read_sentences
 
-    return read_sentences(files, tokenize=tokenize) if split is None else Rows(load_rows(options, split), tokenize)
+    return read_sentences(files, **ways) if split is None else Rows(load_rows(options, split), **ways)
 
 
 def make_training_data(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> Text:
@@ -394,22 +427,22 @@ def make_training_data(options: argparse.Namespace, tokenizer: "ElmoTokenizer") 
     from elmo_hf.data.corpus import SHUFFLE_BUFFER, Corpus
     from elmo_hf.training.batching import StreamBatches
 
-    tokenize = tokenize_by(options, tokenizer)
+    ways = ways_to_split(options, tokenizer)
     split = None if options.dataset is None else options.split
     if options.batching == "sentences":
         # the trainer holds them all, to sort them by length
-        held = list(read_text(options, options.files, split, tokenize))
+        held = list(read_text(options, options.files, split, ways))
         return Text(held, held[:CHECKED_SENTENCES], len(held), sum(map(len, held)))
     # what is read again for every epoch
     source: Any
     if split is None:
-        source = Corpus(options.files, tokenize=tokenize, seed=options.seed)
+        source = Corpus(options.files, **ways, seed=options.seed)
     else:
         rows = load_rows(options, split)
         rows = rows if options.stream else rows.to_iterable_dataset()
-        source = Rows(rows.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER), tokenize)
+        source = Rows(rows.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER), **ways)
     streams = StreamBatches(source, tokenizer, batch_size=options.streams, unroll_steps=options.unroll_steps)
-    sentences = iter(read_text(options, options.files, split, tokenize))
+    sentences = iter(read_text(options, options.files, split, ways))
     first = list(islice(sentences, CHECKED_SENTENCES))
     if options.steps is not None:
         return Text(streams, first)
@@ -417,9 +450,13 @@ def make_training_data(options: argparse.Namespace, tokenizer: "ElmoTokenizer") 
     return Text(streams, first, lengths.total(), sum(length * count for length, count in lengths.items()))
 
 
-def tokenize_by(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> Callable[[str], list[str]]:
-    """Return what splits a text into words."""
-    return str.split if options.tokenized else tokenizer.tokenize
+def ways_to_split(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> dict[str, Any]:
+    """Return what splits a text into sentences and words, as `read_sentences` takes it."""
+    from elmo_hf.data.segmentation import SentenceSplitter
+
+    language = options.split_sentences
+    splitter = None if language is None else SentenceSplitter(language, wrapped=options.wrapped)
+    return {"tokenize": str.split if options.tokenized else tokenizer.tokenize, "splitter": splitter}
 
 
 def find_doubts(options: argparse.Namespace, tokenizer: Any, first: list[list[str]]) -> Iterator[str]:
@@ -470,7 +507,7 @@ def make_trainer(options: argparse.Namespace) -> "tuple[LanguageModelTrainer, Te
 
     model, tokenizer = make_model(options)
     text = make_training_data(options, tokenizer)
-    heldout = read_text(options, options.heldout, options.heldout_split, tokenize_by(options, tokenizer))
+    heldout = read_text(options, options.heldout, options.heldout_split, ways_to_split(options, tokenizer))
     measured = bool(options.heldout or options.heldout_split)
     # those of the epochs, which the trainer finds by itself of sentences
     steps, predictions = options.steps or -1, None

@@ -14,9 +14,11 @@ from .shared import (
     add_files,
     add_json_lines,
     add_model,
+    add_split_sentences,
     add_tokenized,
     check_json_lines,
     json_lines,
+    make_splitter,
     printable,
     shows_progress,
     silence_libraries,
@@ -68,6 +70,7 @@ def add_search(parser: argparse.ArgumentParser, *, top: int) -> None:
         help="folder with the vectors of the corpus: with FILE, the command creates it; without, it reads it",
     )
     add_model(corpus)
+    add_split_sentences(corpus)
     corpus.add_argument(
         "--layers",
         metavar="LAYERS",
@@ -121,6 +124,7 @@ def opened_search(options: argparse.Namespace) -> "Iterator[tuple[NeighbourIndex
         return
     # refuse wrong names, layers and words before the corpus is computed
     find_files(options.files)
+    splitter = make_splitter(options)
     if options.index is not None and options.index.exists():
         raise ElmoError(f"{options.index} exists already: leave out the files to search it, or choose another name.")
     layers = options.layers or "mix"
@@ -131,7 +135,7 @@ def opened_search(options: argparse.Namespace) -> "Iterator[tuple[NeighbourIndex
         path = options.index or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "index"
         index = NeighbourIndex.build(
             path,
-            read_placed_sentences(options.files, tokenize=tokenize),
+            read_placed_sentences(options.files, tokenize=tokenize, splitter=splitter),
             options.model,
             layers=layers,
             batch_size=options.batch_size,

@@ -6,7 +6,15 @@ from pathlib import Path
 from elmo_hf.errors import counted
 
 from .neighbours import add_search, check_search, find_neighbours, opened_search
-from .shared import Commands, add_files, add_model, add_tokenized, silence_libraries
+from .shared import (
+    Commands,
+    add_files,
+    add_model,
+    add_split_sentences,
+    add_tokenized,
+    make_splitter,
+    silence_libraries,
+)
 
 
 def add_plot(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -45,6 +53,7 @@ def _add_occurrences(pictures: Commands, shared: argparse.ArgumentParser) -> Non
         "--most", type=int, default=40, metavar="N", help="draw the first N occurrences at most (default: 40)"
     )
     add_tokenized(parser)
+    add_split_sentences(parser)
     _add_output(parser)
     parser.set_defaults(run=_plot_occurrences, wrong_usage=parser.error)
 
@@ -113,7 +122,8 @@ def _plot_occurrences(options: argparse.Namespace) -> int:
             return []
         return line.split() if options.tokenized else model.tokenizer.tokenize(line)
 
-    occurrences = find_occurrences(read_sentences(options.files, tokenize=tokenize), options.word, most=options.most)
+    sentences = read_sentences(options.files, tokenize=tokenize, splitter=make_splitter(options))
+    occurrences = find_occurrences(sentences, options.word, most=options.most)
     title = f"“{options.word}”, {len(occurrences)} times: {options.model.resolve().name}, layers {options.layers}"
     save_picture(draw_occurrences(occurrences, vectors_of(occurrences, model), title), options.output)
     print(f"Drew {counted(len(occurrences), 'occurrence')} of {options.word} in {options.output}.")

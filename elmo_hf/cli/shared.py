@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from elmo_hf.bundled import ELMO_TINY_EN, model_folder
+from elmo_hf.errors import ElmoError
 
 
 if TYPE_CHECKING:
+    from elmo_hf.data.segmentation import SentenceSplitter
     from elmo_hf.files import WriteRecord
 
 
@@ -145,6 +147,37 @@ def add_tokenized(parser: Any) -> None:
     )
 
 
+def add_split_sentences(parser: Any) -> None:
+    """Give a command the options --split-sentences and --wrapped, which `make_splitter` reads."""
+    parser.add_argument(
+        "--split-sentences",
+        metavar="LANG",
+        help="split each line, which is a paragraph then, into sentences by the rules of this language: en, es, ...; "
+        'needs pip install "elmo_hf[sentences]"',
+    )
+    parser.add_argument(
+        "--wrapped",
+        action="store_true",
+        help="with --split-sentences: a paragraph is broken into lines, as in Project Gutenberg's books, and ends at "
+        "an empty line",
+    )
+
+
+def make_splitter(options: argparse.Namespace) -> "SentenceSplitter | None":
+    """Return what splits paragraphs into sentences, if the options want it.
+
+    Raises:
+        ElmoError: If --wrapped is given alone, the language has no code, or sentencex is not installed.
+    """
+    from elmo_hf.data.segmentation import SentenceSplitter
+
+    if options.split_sentences is not None:
+        return SentenceSplitter(options.split_sentences, wrapped=options.wrapped)
+    if options.wrapped:
+        raise ElmoError("--wrapped has no meaning without --split-sentences: give both.")
+    return None
+
+
 def add_pre_tokenizer(parser: Any) -> None:
     """Give a command, or a group of its options, the option --pre-tokenizer."""
     parser.add_argument(
@@ -184,10 +217,12 @@ __all__ = [
     "add_json_lines",
     "add_model",
     "add_pre_tokenizer",
+    "add_split_sentences",
     "add_tokenized",
     "check_batches",
     "check_json_lines",
     "json_lines",
+    "make_splitter",
     "notes_held_back",
     "printable",
     "set_threads",

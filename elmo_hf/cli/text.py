@@ -16,7 +16,9 @@ from .shared import (
     Commands,
     add_files,
     add_pre_tokenizer,
+    add_split_sentences,
     add_tokenized,
+    make_splitter,
     printable,
     shows_progress,
     silence_libraries,
@@ -25,6 +27,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+    from elmo_hf.data.segmentation import SentenceSplitter
     from elmo_hf.training.perplexity import CorpusScore
 
 
@@ -42,6 +45,7 @@ def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None
     add_files(parser)
     add_tokenized(parser)
     add_pre_tokenizer(parser)
+    add_split_sentences(parser)
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="file to create; it must not exist")
     parser.add_argument(
         "--min-count",
@@ -70,7 +74,8 @@ def _build_vocab(options: argparse.Namespace) -> int:
     # the mask is one word in a new model, too
     tokenizer = ElmoTokenizer(pre_tokenizer=options.pre_tokenizer or "moses", mask_token="<MASK>")
     tokenize = str.split if options.tokenized else tokenizer.tokenize
-    counts = count_words(_with_progress(read_sentences(options.files, tokenize=tokenize)))
+    sentences = read_sentences(options.files, tokenize=tokenize, splitter=make_splitter(options))
+    counts = count_words(_with_progress(sentences))
     if not counts:
         raise _no_words(options)
     words = most_frequent(counts, **limits)
@@ -118,6 +123,7 @@ def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     add_files(parser)
     add_tokenized(parser)
+    add_split_sentences(parser)
     parser.add_argument(
         "--stateful",
         action="store_true",
@@ -145,9 +151,10 @@ def _perplexity(options: argparse.Namespace) -> int:
     if options.json_lines is not None:
         check_new_file(options.json_lines)
     find_files(options.files)
+    splitter = make_splitter(options)
     model, tokenizer = load_language_model(options.model)
     start = time.perf_counter()
-    total, files = _score_files(options, model, tokenizer)
+    total, files = _score_files(options, splitter, model, tokenizer)
     speed = total.words / (time.perf_counter() - start)
     how = "read as one stream" if options.stateful else "each read by itself"
     print(f"perplexity   {total.perplexity:,.3f}")
@@ -163,7 +170,10 @@ def _perplexity(options: argparse.Namespace) -> int:
 
 
 def _score_files(
-    options: argparse.Namespace, model: "ElmoForPreTraining", tokenizer: "ElmoTokenizer"
+    options: argparse.Namespace,
+    splitter: "SentenceSplitter | None",
+    model: "ElmoForPreTraining",
+    tokenizer: "ElmoTokenizer",
 ) -> tuple["CorpusScore", dict[str, "CorpusScore"]]:
     """Score every sentence; return the score of the corpus and those of its files, in the order of reading."""
     from elmo_hf.data.corpus import read_placed_sentences
@@ -174,7 +184,7 @@ def _score_files(
     read: deque[tuple[str, int, list[str]]] = deque()
 
     def sentences() -> Iterator[list[str]]:
-        for place in read_placed_sentences(options.files, tokenize=tokenize):
+        for place in read_placed_sentences(options.files, tokenize=tokenize, splitter=splitter):
             read.append(place)
             yield place[2]
 

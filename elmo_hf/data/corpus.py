@@ -17,6 +17,8 @@ from typing import TypeAlias, cast
 
 from elmo_hf.errors import ElmoError
 
+from .segmentation import SentenceSplitter
+
 
 # a file, a folder, a pattern such as `news/*.gz`, or `-` for standard input
 Source: TypeAlias = str | os.PathLike[str]
@@ -29,14 +31,18 @@ SHUFFLE_BUFFER = 100_000
 
 
 def read_sentences(
-    paths: Source | Iterable[Source], *, tokenize: Callable[[str], list[str]] = str.split
+    paths: Source | Iterable[Source],
+    *,
+    tokenize: Callable[[str], list[str]] = str.split,
+    splitter: SentenceSplitter | None = None,
 ) -> Iterator[list[str]]:
-    """Read the sentences of text files, one on each line; lines without words are skipped.
+    """Read the sentences of text files, by default one on each line; lines without words are skipped.
 
     Args:
         paths: Files in UTF-8, plain or compressed by gzip, bzip2 or xz. A folder stands for all files in it, and a
             pattern for the files that match it, in sorted order; `-` is standard input.
-        tokenize: Splits a line into words, by default at white space. For raw text, pass a tokenizer's `tokenize`.
+        tokenize: Splits a sentence into words, by default at white space. For raw text, pass a tokenizer's `tokenize`.
+        splitter: Splits paragraphs into sentences; without it, each line is a sentence.
 
     Returns:
         The words of each sentence in turn, at least one.
@@ -44,20 +50,24 @@ def read_sentences(
     Raises:
         ElmoError: If there is no such file, before the first sentence is read; or if a line cannot be read.
     """
-    return (words for _, _, words in read_placed_sentences(paths, tokenize=tokenize))
+    return (words for _, _, words in read_placed_sentences(paths, tokenize=tokenize, splitter=splitter))
 
 
 def read_placed_sentences(
-    paths: Source | Iterable[Source], *, tokenize: Callable[[str], list[str]] = str.split
+    paths: Source | Iterable[Source],
+    *,
+    tokenize: Callable[[str], list[str]] = str.split,
+    splitter: SentenceSplitter | None = None,
 ) -> Iterator[tuple[str, int, list[str]]]:
     """Read sentences as `read_sentences` does, each with the name of its file and the number of its line.
 
     Args:
         paths: As for `read_sentences`.
         tokenize: As for `read_sentences`.
+        splitter: As for `read_sentences`.
 
     Returns:
-        For each sentence its file, its line, counted from 1, and its words.
+        For each sentence its file, its line, or that on which its paragraph begins, counted from 1, and its words.
 
     Raises:
         ElmoError: As `read_sentences`.
@@ -66,9 +76,13 @@ def read_placed_sentences(
     return (
         (name, number, words)
         for name in names
-        for number, line in enumerate(read_lines(name), start=1)
-        if (words := tokenize(line))
+        for number, text in _numbered(read_lines(name), splitter)
+        if (words := tokenize(text))
     )
+
+
+def _numbered(lines: Iterable[str], splitter: SentenceSplitter | None) -> Iterator[tuple[int, str]]:
+    return enumerate(lines, start=1) if splitter is None else splitter.read(lines)
 
 
 class Corpus:
@@ -77,6 +91,7 @@ class Corpus:
     Args:
         paths: As for `read_sentences`, but not standard input.
         tokenize: As for `read_sentences`.
+        splitter: As for `read_sentences`.
         seed: The seed to shuffle by: first the files, and then sentences that are near each other. The seed and the
             epoch determine the order. By default, every epoch has the order of the files.
 
@@ -89,12 +104,14 @@ class Corpus:
         paths: Source | Iterable[Source],
         *,
         tokenize: Callable[[str], list[str]] = str.split,
+        splitter: SentenceSplitter | None = None,
         seed: int | None = None,
     ) -> None:
         self.names = find_files(paths)
         if "-" in self.names:
             raise ElmoError("Standard input can be read only once: save the text as a file.")
         self.tokenize = tokenize
+        self.splitter = splitter
         self.seed = seed
         self.epoch = 0
 
@@ -104,10 +121,13 @@ class Corpus:
 
     def __iter__(self) -> Iterator[list[str]]:
         if self.seed is None:
-            return read_sentences(self.names, tokenize=self.tokenize)
+            return self._read(self.names)
         rng = random.Random(f"{self.seed} {self.epoch}")
         names = rng.sample(self.names, len(self.names))
-        return shuffle(read_sentences(names, tokenize=self.tokenize), rng)
+        return shuffle(self._read(names), rng)
+
+    def _read(self, names: list[str]) -> Iterator[list[str]]:
+        return read_sentences(names, tokenize=self.tokenize, splitter=self.splitter)
 
 
 def shuffle(sentences: Iterable[list[str]], rng: random.Random, *, size: int = SHUFFLE_BUFFER) -> Iterator[list[str]]:

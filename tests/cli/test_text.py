@@ -68,6 +68,8 @@ def test_shows_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: C
         # found before the text is read
         (["bad.txt", "--max-size", "2"], "max_size is 2"),
         (["bad.txt"], "bad.txt, line 1: byte 0xe9 is not UTF-8"),
+        (["bad.txt", "--wrapped"], "--wrapped has no meaning without --split-sentences"),
+        (["bad.txt", "--split-sentences", "english"], "'english' is no code of a language"),
         (["empty.txt"], "empty.txt: there are no words"),
         (["one.txt", "--output", "one.txt"], "one.txt exists already"),
         (["bad.txt", "--output", "missing/vocab.txt"], "missing is not a folder"),

@@ -85,7 +85,8 @@ def test_the_changelog_has_the_version() -> None:
 
 def test_the_oldest_versions_that_are_tried_are_the_lower_bounds() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    bounds = [*project["dependencies"], *project["optional-dependencies"]["convert"]]
+    extras = project["optional-dependencies"]
+    bounds = [*project["dependencies"], *extras["convert"], *extras["sentences"]]
     tried = re.findall(r"^\w.*", (ROOT / "constraints-oldest.txt").read_text(encoding="utf-8"), re.MULTILINE)
 
     # torch is the exception: the builds of its older versions are too large to be tried each time

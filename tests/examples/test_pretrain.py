@@ -208,6 +208,7 @@ def test_needs_text(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys:
         ("text.gz", "--streams", "many"): "argument --streams: invalid int value: 'many'",
         ("text.gz", "--char-filters", "16"): "argument --char-filters: invalid filters value: '16'",
         ("text.gz", "--model", "out", "--pre-tokenizer", "moses"): "--pre-tokenizer is for a new model",
+        ("text.gz", "--wrapped"): "--wrapped has no meaning without --split-sentences",
         ("text.gz", "--stream"): "--stream, --heldout-split and --dataset-config are for --dataset",
     }.items():
         monkeypatch.setattr(sys, "argv", ["pretrain.py", "--vocab", "vocab.txt", "--output", "out", *arguments])
@@ -271,7 +272,7 @@ def test_help_says_what_each_option_is(
     with pytest.raises(SystemExit):
         main(["build-vocab", "--help"])
     of_command = capsys.readouterr().out
-    for option in ("--tokenized", "--pre-tokenizer"):
+    for option in ("--tokenized", "--pre-tokenizer", "--split-sentences", "--wrapped"):
         (ours,), (theirs,) = (re.findall(rf"^  {option} .*\n", text, re.MULTILINE) for text in (shown, of_command))
         assert ours.split() == theirs.split()
     # an option that is alone has its help on the next line
@@ -401,6 +402,33 @@ def test_takes_a_data_set(dataset: Run, run: Run, batching: list[str], stream: l
         # the same sentences in the same batches
         rows, text = (load_file(Path(name) / "model.safetensors") for name in ("rows", "text"))
         assert all(torch.equal(part, text[name]) for name, part in rows.items())
+
+
+def test_every_reader_splits_paragraphs_into_the_same_sentences(
+    run: Run, script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("datasets", reason="the library datasets is not installed")
+    Path("es.txt").write_text("El Sr. Díaz\nllegó. ¿Quién era?\n\n«Nada.»\n", encoding="utf-8")
+    rows = [{"text": "El Sr. Díaz llegó. ¿Quién era?"}, {"text": None}, {"text": "«Nada.»"}]
+    Path("es.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(Path("cache").resolve()))
+    how = ["--split-sentences=es", "--wrapped"]
+    words = [["El", "Sr", ".", "Díaz", "llegó", "."], ["¿", "Quién", "era", "?"], ["«", "Nada", ".", "»"]]
+
+    assert main(["build-vocab", "es.txt", "--output", "es.vocab", *how]) == 0
+    for files in (["es.txt"], ["--dataset=json", "es.jsonl"]):
+        for batching in ("sentences", "streams"):
+            arguments = ["--vocab=es.vocab", "--output=es", *how, "--batching", batching, *SMALL]
+            monkeypatch.setattr(sys, "argv", ["pretrain.py", *files, *arguments])
+            trainer, text = script.make_trainer(script.parse_arguments())
+            assert (text.first, text.sentences, text.words) == (words, 3, 14)
+            if batching == "streams":
+                assert sorted(trainer.train_dataset.sentences) == sorted(words)
+
+    run("--vocab=es.vocab", "--output=es", "--steps=1", *how, files=["es.txt"])
+    assert main(["perplexity", "es", "es.txt", "--json-lines", "scores", *how]) == 0
+    scores = [json.loads(line) for line in Path("scores").read_text("utf-8").splitlines()]
+    assert [(score["line"], score["text"].split()) for score in scores] == list(zip((1, 1, 4), words, strict=True))
 
 
 def test_steps_spare_a_stream_to_be_counted(dataset: Run) -> None:
