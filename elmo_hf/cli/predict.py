@@ -32,8 +32,8 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
         parents=[shared],
         help="tag, classify or score sentences with a fine-tuned model",
         description="Write what a fine-tuned model says of each sentence: tags and entities, the label and the "
-        "probabilities of all labels, a number, or the best of several answers. Pairs of sentences, and questions "
-        "with answers, are records with these fields. Records keep their other fields.",
+        "probabilities of all labels, a number, the best of several answers, or the answer in a context. Pairs of "
+        "sentences, and questions, are records with these fields. Records keep their other fields.",
         epilog='examples: elmo-hf predict my-ner --text "Ann met Bob in New York."; '
         "elmo-hf predict my-classes reviews.csv --output classes.csv",
     )
@@ -47,7 +47,8 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--pair-field",
         metavar="NAME",
         help="field or column of the second text of a pair (default: the one that belongs to the text, such as "
-        "hypothesis to premise), or of the answers to a question (default: choices, answers or endings)",
+        "hypothesis to premise), of the answers to a question (default: choices, answers or endings), or of its "
+        "context (default: context, passage or paragraph)",
     )
     add_batches(parser.add_argument_group("computation"))
     _add_writing(parser.add_argument_group("output"))

@@ -18,9 +18,7 @@ from .tasks import Task
 # a text, words, both, or a record that has them in a field
 PredictionInput: TypeAlias = SentenceInput | Mapping[str, Any]
 
-# fields of a question, and of the answers to choose from
 QUESTION_FIELDS = ("question", *TEXT_COLUMNS)
-CHOICES_FIELDS = ("choices", "answers", "endings")
 
 
 class Row(NamedTuple):
@@ -45,7 +43,7 @@ class Example(NamedTuple):
 
     Attributes:
         fields: What its result begins with: the fields of a record, or the text.
-        sentence: The sentence, or the first one of a pair.
+        sentence: The sentence, the first one of a pair, or the context of a question.
         rows: What the model reads: one row, or one for each answer to a question; none for an empty text.
     """
 
@@ -136,8 +134,9 @@ class InputReader:
         try:
             if isinstance(given, Mapping):
                 return self._read_record(given)
-            if self.task.has_choices:
-                raise ElmoError("the model chooses between answers: give records with a question and its choices.")
+            if self.task.question_fields:
+                beside = self.task.question_fields[0]
+                raise ElmoError(f"the model reads questions: give records with a question and its {beside}.")
             return self._read_sentence(given)
         except ElmoError as error:
             raise ElmoError(f"Input {number}: {error}") from error
@@ -152,8 +151,8 @@ class InputReader:
         return Example({**fields, "text": sentence.text}, sentence, _rows_of(Row(sentence.words)))
 
     def _read_record(self, record: Mapping[str, Any]) -> Example:
-        if self.task.has_choices:
-            return self._read_choices(record)
+        if self.task.question_fields:
+            return self._read_question(record)
         if self.columns is None:
             self.columns = self._find_columns(record)
         text, pair = self.columns
@@ -178,13 +177,17 @@ class InputReader:
             raise ElmoError(f"this record has {has}, and the model reads {reads}: name the fields of the texts.")
         return text, pair
 
-    def _read_choices(self, record: Mapping[str, Any]) -> Example:
+    def _read_question(self, record: Mapping[str, Any]) -> Example:
         text = choose_column(list(record), (self.text_field,) if self.text_field else QUESTION_FIELDS, "question")
-        name = choose_column(list(record), (self.pair_field,) if self.pair_field else CHOICES_FIELDS, "choices")
-        question, choices = self._split(checked_text(text, record[text])), record[name]
-        if not isinstance(choices, list) or not choices:
-            raise ElmoError(f"{name} is {choices!r:.80}: give a list of answers.")
-        rows = [Row(question.words, self._split(checked_text(name, choice)).words) for choice in choices]
+        usual = self.task.question_fields
+        name = choose_column(list(record), (self.pair_field,) if self.pair_field else usual, usual[0])
+        question, given = self._split(checked_text(text, record[text])), record[name]
+        if not self.task.has_choices:
+            context = self._split(checked_text(name, given))
+            return Example(dict(record), context, [Row(question.words, context.words)] if context.words else [])
+        if not isinstance(given, list) or not given:
+            raise ElmoError(f"{name} is {given!r:.80}: give a list of answers.")
+        rows = [Row(question.words, self._split(checked_text(name, choice)).words) for choice in given]
         return Example(dict(record), question, rows)
 
     def _split(self, given: SentenceInput) -> Sentence:

@@ -1,7 +1,6 @@
 """Load a model with a head, or say which command is for a model without one."""
 
 from pathlib import Path
-from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -9,16 +8,11 @@ from elmo_hf.embedding.loading import load as load_model
 from elmo_hf.errors import ElmoError
 from elmo_hf.hub.fetching import fetch_model
 from elmo_hf.inspection import read_config
-from elmo_hf.model.modeling_elmo import (
-    ElmoForMultipleChoice,
-    ElmoForSequenceClassification,
-    ElmoForTokenClassification,
-)
+
+from .tasks import TASKS
 
 
-CLASSES: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (ElmoForTokenClassification, ElmoForSequenceClassification, ElmoForMultipleChoice)
-}
+CLASSES = {cls.__name__: cls for cls in TASKS}
 LANGUAGE_MODELS = {"ElmoForPreTraining", "ElmoForMaskedLM"}
 
 

@@ -9,10 +9,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.embedding.vectors import POSITIONS_PER_SENTENCE, Progress, explaining_lack_of_memory
-from elmo_hf.errors import ElmoError
 
 from .inputs import InputReader, PredictionInput, Row, check_inputs
-from .loading import CLASSES
 from .tasks import Result, Task, make_task
 
 
@@ -40,10 +38,10 @@ def predict(
         model: A model with a head, in evaluation mode, on any device; `load` loads one.
         tokenizer: The tokenizer of the model.
         inputs: Each a text, which the tokenizer splits, a list of words, a `Sentence`, or a record: a mapping with the
-            text, or the two texts of a pair, or a question and its choices, in fields of the usual names.
+            text, the two texts of a pair, or a question and its choices or context, in fields of the usual names.
         text_field: The field of the text, or of the first text of a pair, in records; by default the first of
             `TEXT_COLUMNS` that the first record has.
-        pair_field: The field of the second text of a pair, or of the choices.
+        pair_field: The field of the second text of a pair, of the choices, or of the context.
         tokenized: Split texts at white space only.
         batch_size: The number of rows to compute at once.
         progress: Receives the number of inputs after each few batches.
@@ -60,7 +58,10 @@ def predict(
         * of a classifier `label` and `scores`, the probability of each label by its name; if there may be several
           labels, `labels`, those more probable than not;
         * of a regression `score`;
-        * of a model that chooses `choice`, the number of the best answer, counted from 0, and the `scores` of all.
+        * of a model that chooses `choice`, the number of the best answer, counted from 0, and the `scores` of all;
+        * of a model that answers questions `answer`, its `start` and `end` in the context, counted in characters, and
+          `score`, the probability of its first word times that of its last. All but the score are `None` if the
+          context has no answer.
 
         A text without words has no tags, and its label and scores are `None`.
 
@@ -89,11 +90,6 @@ def _predict(
 
 def _checked_task(model: PreTrainedModel, batch_size: int) -> Task:
     """Return the task of a model that is ready for it."""
-    if not isinstance(model, tuple(CLASSES.values())):
-        raise ElmoError(
-            f"{type(model).__name__} has no head for a task: load one of {', '.join(CLASSES)}, as "
-            "`elmo_hf.prediction.load` does."
-        )
     if model.training:
         raise ValueError("The model is in training mode, where answers may be random: call `model.eval()` first.")
     if batch_size < 1:

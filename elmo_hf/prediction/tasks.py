@@ -4,13 +4,20 @@ Shape notation: `B` rows, `T` words with boundary tokens, `K` labels.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 
 from elmo_hf.data.tagged import find_spans, tag_scheme
-from elmo_hf.model.modeling_elmo import ElmoForMultipleChoice, ElmoForTokenClassification
+from elmo_hf.errors import ElmoError
+from elmo_hf.model.modeling_elmo import (
+    ElmoForMultipleChoice,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+)
 
 
 if TYPE_CHECKING:
@@ -46,13 +53,16 @@ class Task:
         names: The labels, in the order of the model's scores.
         num_sentences: The numbers of sentences that a row may have.
         reads_sentences: Whether the model reads a row as a whole, and not word by word.
-        has_choices: Whether an input has several rows, of which the model chooses one.
+        question_fields: The usual names of the field that a record has beside a question; none if the model reads no
+            questions.
+        has_choices: Whether this field has several answers, of which the model chooses one.
         answers: The names of the answers.
         columns: The columns that a table has for the answers.
     """
 
     num_sentences: Sequence[int] = (1,)
     reads_sentences = True
+    question_fields: Sequence[str] = ()
     has_choices = False
     answers: Sequence[str] = ()
     columns: Sequence[str] = ()
@@ -204,6 +214,7 @@ class Choice(Task):
     """The best of several answers to a question."""
 
     num_sentences = (2,)
+    question_fields = ("choices", "answers", "endings")
     has_choices = True
     answers = columns = ("choice", "scores")
 
@@ -228,11 +239,93 @@ class Choice(Task):
         return {name: value for name, value in result.items() if name not in self.columns}, [row]
 
 
+class Answer(NamedTuple):
+    """The words of a context that answer a question.
+
+    Attributes:
+        words: The numbers of the first and the last word, counted from 0; `None` if the context has no answer.
+        score: The probability of the first word, times that of the last.
+    """
+
+    words: tuple[int, int] | None
+    score: float
+
+
+class QuestionAnswering(Task):
+    """The words of a context that answer a question."""
+
+    num_sentences = (2,)
+    question_fields = ("context", "passage", "paragraph")
+    answers = columns = ("answer", "start", "end", "score")
+
+    def __init__(self, model: Any) -> None:
+        del model
+        self.names = []
+
+    def compute(self, model: Any, batch: Batch) -> list[Answer]:
+        """Return the best answer of each row, or that it has none."""
+        output = model(**batch)
+        mask = batch["attention_mask"].bool()
+        sentences, words = model.find_words(batch["input_ids"], mask)
+        # [B, T, 2]
+        scores = torch.stack([output.start_logits, output.end_logits], dim=2).float().log_softmax(dim=1).cpu()
+        # where the row begins stands for no answer
+        contexts, begins = (words & (sentences == 2)).cpu(), mask.byte().argmax(dim=1).tolist()
+        return [
+            best_answer(row[context], float(row[begin].sum()))
+            for row, context, begin in zip(scores, contexts, begins, strict=True)
+        ]
+
+    def answer(self, example: "Example", numbers: Sequence[Answer]) -> Result:
+        """Return `answer`, its `start` and `end` in the context, counted in characters, and its `score`."""
+        found = numbers[0] if numbers else Answer(None, 1.0)
+        if found.words is None:
+            return {"answer": None, "start": None, "end": None, "score": round(found.score, DIGITS)}
+        offsets = example.offsets()
+        start, end = offsets[found.words[0]][0], offsets[found.words[1]][1]
+        text = example.sentence.text[start:end]
+        return {"answer": text, "start": start, "end": end, "score": round(found.score, DIGITS)}
+
+    def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
+        """Show a question a row."""
+        beside = {name: value for name, value in result.items() if name not in self.answers}
+        return beside, [{name: result[name] for name in self.columns}]
+
+
+def best_answer(scores: torch.Tensor, none: float) -> Answer:
+    """Find the best first and last word.
+
+    Args:
+        scores: `[n, 2]`, logarithms of the probabilities of each word of a context as the first and as the last.
+        none: The logarithm of the probability that there is no answer.
+    """
+    # [n]: the best answers that end with each word
+    firsts, places = scores[:, 0].cummax(dim=0)
+    total, last = (firsts + scores[:, 1]).max(dim=0)
+    if total < none:
+        return Answer(None, math.exp(none))
+    return Answer((int(places[last]), int(last)), math.exp(total))
+
+
+TASKS: dict[type[Any], type[Task]] = {
+    ElmoForTokenClassification: Tagging,
+    ElmoForSequenceClassification: Classification,
+    ElmoForMultipleChoice: Choice,
+    ElmoForQuestionAnswering: QuestionAnswering,
+}
+
+
 def make_task(model: Any) -> Task:
-    """Return the task of a model that has a head."""
-    if isinstance(model, ElmoForTokenClassification):
-        return Tagging(model)
-    return Choice(model) if isinstance(model, ElmoForMultipleChoice) else Classification(model)
+    """Return the task of a model.
+
+    Raises:
+        ElmoError: If the model has no head for a task.
+    """
+    cls = next((cls for cls in TASKS if isinstance(model, cls)), None)
+    if cls is None:
+        names = ", ".join(each.__name__ for each in TASKS)
+        raise ElmoError(f"{type(model).__name__} has no head for a task: load one of {names}, as `load` does.")
+    return TASKS[cls](model)
 
 
 def rounded(numbers: torch.Tensor | Sequence[float]) -> list[float]:
@@ -241,4 +334,15 @@ def rounded(numbers: torch.Tensor | Sequence[float]) -> list[float]:
     return [round(value, DIGITS) for value in values]
 
 
-__all__ = ["Choice", "Classification", "Result", "Tagging", "Task", "make_task"]
+__all__ = [
+    "TASKS",
+    "Answer",
+    "Choice",
+    "Classification",
+    "QuestionAnswering",
+    "Result",
+    "Tagging",
+    "Task",
+    "best_answer",
+    "make_task",
+]

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from elmo_hf import ElmoError, ElmoForMultipleChoice, ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf import (
+    ElmoError,
+    ElmoForMultipleChoice,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+)
 from elmo_hf.data.tagged import read_tagged
 from elmo_hf.prediction import predict
 from elmo_hf.prediction.formats import choose_format, make_writer
@@ -135,6 +141,11 @@ def test_a_table_of_classes_with_commas(make_model: MakeModel, tokenizer: PreTra
         (ElmoForSequenceClassification, {"num_labels": 1}, ["input", "question", "choices", "label", "score"]),
         (ElmoForMultipleChoice, {}, ["input", "question", "choices", "label", "choice", "scores"]),
         (
+            ElmoForQuestionAnswering,
+            {},
+            ["input", "question", "choices", "label", "answer", "start", "end", "score"],
+        ),
+        (
             ElmoForSequenceClassification,
             {"num_labels": 1, "problem_type": "multi_label_classification"},
             ["input", "question", "choices", "label", "labels", "score_LABEL_0"],
@@ -146,7 +157,7 @@ def test_a_table_keeps_fields_that_are_no_answers(
 ) -> None:
     model = make_model(cls, **fields)
     record = {"question": "a", "choices": ["b", "c"], "label": 1}
-    options = {"text_field": "question"}
+    options = {"text_field": "question", **({"pair_field": "choices"} if cls is ElmoForQuestionAnswering else {})}
     (row,) = rows_of(write(list(predict(model, tokenizer, [record], **options)), model, "table"))
 
     assert list(row) == columns

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from elmo_hf import ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf import (
+    ElmoForMultipleChoice,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+)
 from elmo_hf.embedding.sentences import Sentence
 from elmo_hf.errors import ElmoError
 from elmo_hf.prediction.inputs import Example, InputReader, Row, check_inputs
@@ -136,6 +141,20 @@ def test_inputs_of_another_kind_than_the_model_reads_are_refused(make_reader: Ma
     mixed.read(1, {"text": "a"})
     with pytest.raises(ElmoError, match="Input 2: this record is a pair, with text_pair, and the first record is not"):
         mixed.read(2, {"text": "a", "text_pair": "b"})
+
+
+def test_a_model_of_questions_reads_records_only(make_reader: MakeReader) -> None:
+    for cls, beside in (ElmoForMultipleChoice, "choices"), (ElmoForQuestionAnswering, "context"):
+        with pytest.raises(
+            ElmoError, match=f"Input 1: the model reads questions: .* with a question and its {beside}"
+        ):
+            make_reader(cls).read(1, "a")
+        with pytest.raises(ElmoError, match=f"no column .*; there are question: name the one of the {beside}"):
+            make_reader(cls).read(1, {"question": "a"})
+    with pytest.raises(ElmoError, match=r"choices is \[\]: give a list of answers"):
+        make_reader(ElmoForMultipleChoice).read(1, {"question": "a", "choices": []})
+    reader = make_reader(ElmoForQuestionAnswering, text="q", pair="c")
+    assert reader.read(1, {"q": "a b", "c": ["d"]}).rows == [Row(["a", "b"], ["d"])]
 
 
 def test_what_would_be_misread_is_refused() -> None:

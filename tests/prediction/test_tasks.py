@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -10,10 +11,16 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from elmo_hf import ElmoForMultipleChoice, ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf import (
+    ElmoForMultipleChoice,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+)
 from elmo_hf.data.tagged import find_spans
 from elmo_hf.model import crf_elmo
 from elmo_hf.prediction import predict
+from elmo_hf.prediction.tasks import Answer, best_answer
 from support.task_models import NAMES
 
 
@@ -148,3 +155,60 @@ def test_the_best_of_several_answers(make_model: MakeModel, tokenizer: PreTraine
             expected = model(**{name: part[None] for name, part in batch.items()}).logits[0].softmax(dim=0)
         assert result["scores"] == pytest.approx(expected.tolist(), abs=1e-6)
         assert result["choice"] == int(expected.argmax())
+
+
+@pytest.mark.parametrize("head", ["linear", "bidaf"])
+def test_an_answer_is_the_best_span_of_the_context(
+    head: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model(ElmoForQuestionAnswering, head=head)
+    context = "Ann Lee  lives in New York, and Bob in 👩‍👩‍👧 Zürich."
+    questions = ["Who lives in York?", "Where?", "What is it that rained on Bob and Ann?", "a b c d"]
+    records = [{"question": question, "context": context, "start": 7} for question in questions]
+
+    for question, result in zip(questions, predict(model, tokenizer, records), strict=True):
+        batch = tokenizer(question, context, return_tensors="pt")
+        offsets = tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        with torch.inference_mode():
+            output = model(**batch)
+        starts, ends = (part[0].softmax(dim=0).tolist() for part in (output.start_logits, output.end_logits))
+        begin = len(batch["input_ids"][0]) - 1 - len(offsets)
+        spans = {
+            (first, last): starts[begin + first] * ends[begin + last]
+            for first in range(len(offsets))
+            for last in range(first, len(offsets))
+        }
+        best = max(spans, key=spans.__getitem__)
+        none = starts[0] * ends[0]
+        assert result["given_start"] == 7
+        assert result["score"] == pytest.approx(max(none, spans[best]), abs=1e-5)
+        if none > spans[best]:
+            assert (result["answer"], result["start"], result["end"]) == (None, None, None)
+        else:
+            assert (result["start"], result["end"]) == (offsets[best[0]][0], offsets[best[1]][1])
+            assert result["answer"] == context[result["start"] : result["end"]]
+
+
+def test_a_question_without_an_answer(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    model = make_model(ElmoForQuestionAnswering)
+    (result,) = predict(model, tokenizer, [{"question": "a", "context": ""}])
+
+    assert result == {"question": "a", "context": "", "answer": None, "start": None, "end": None, "score": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "none", "expected"),
+    [
+        # the best first word stands behind the best last word
+        ([0.1, 0.2, 0.6], [0.1, 0.7, 0.1], 0.01, Answer((1, 1), 0.14)),
+        ([0.5, 0.2, 0.1], [0.1, 0.1, 0.7], 0.01, Answer((0, 2), 0.35)),
+        ([0.5, 0.2, 0.1], [0.1, 0.1, 0.7], 0.36, Answer(None, 0.36)),
+    ],
+)
+def test_an_answer_begins_before_it_ends(
+    starts: list[float], ends: list[float], none: float, expected: Answer
+) -> None:
+    found = best_answer(torch.tensor([starts, ends]).T.log(), math.log(none))
+
+    assert found.words == expected.words
+    assert found.score == pytest.approx(expected.score)
