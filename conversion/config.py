@@ -10,6 +10,7 @@ from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
 
+from elmo_hf.errors import counted
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from .readers.base import ConversionError, OriginalCheckpoint, SelectionError, Sizes, printable
@@ -235,8 +236,8 @@ def _character_rows(checkpoint: OriginalCheckpoint) -> int:
     rows = checkpoint.shape_of(name, 2)[0] - checkpoint.tables.padded
     if rows < MIN_CHARACTER_ROWS:
         raise ConversionError(
-            f"{checkpoint.weights_name}: array {name} has {rows} rows, fewer than the {MIN_CHARACTER_ROWS} of "
-            "bytes and markers. Only models over bytes are converted."
+            f"{checkpoint.weights_name}: array {name} has {counted(rows, 'row')}, fewer than the {MIN_CHARACTER_ROWS} "
+            "of bytes and markers. Only models over bytes are converted."
         )
     if rows > MIN_CHARACTER_ROWS:
         logger.warning(
@@ -256,13 +257,13 @@ def _word_fields(projection: int, checkpoint: OriginalCheckpoint) -> dict[str, A
     rows = checkpoint.shape_of(name, 2)[0]
     if checkpoint.vocabulary is None:
         raise SelectionError(
-            f"{checkpoint.weights_name} reads words, not characters (array {name}, {rows} rows), and needs its "
-            "vocabulary. Give the file of words that it was trained with as well."
+            f"{checkpoint.weights_name} reads words, not characters (array {name}, {counted(rows, 'row')}), and needs "
+            "its vocabulary. Give the file of words that it was trained with as well."
         )
     if len(checkpoint.vocabulary) != rows:
         raise ConversionError(
-            f"{checkpoint.vocabulary_name} has {len(checkpoint.vocabulary)} words, but array {name} of "
-            f"{checkpoint.weights_name} has {rows} rows. Give the vocabulary of this model."
+            f"{checkpoint.vocabulary_name} has {counted(len(checkpoint.vocabulary), 'word')}, but array {name} of "
+            f"{checkpoint.weights_name} has {counted(rows, 'row')}. Give the vocabulary of this model."
         )
     return {
         "word_embedding_dim": projection,

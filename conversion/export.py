@@ -17,7 +17,7 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from elmo_hf import ElmoConfig, ElmoTokenizer
 from elmo_hf.bundled import model_folder
-from elmo_hf.errors import one_line
+from elmo_hf.errors import counted, one_line
 from elmo_hf.files import DeferredErrorFile, new_folder, refuse_existing
 from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model.tokenizer_backend_elmo import vocabulary_lines
@@ -192,8 +192,8 @@ def _vocabulary(folder: Path, config: ElmoConfig, weights: "_Weights") -> list[s
         return None
     if sorted(ids.values()) != list(range(len(ids))) or (config.word_embedding_dim and len(ids) != config.vocab_size):
         raise ConversionError(
-            f"{folder}: the tokenizer has {len(ids):,} words, the model {config.vocab_size:,} with padding. "
-            "Put the tokenizer of this model there."
+            f"{folder}: the tokenizer has {counted(len(ids), 'word')}, the model {config.vocab_size:,} with "
+            "padding. Put the tokenizer of this model there."
         )
     for word in lines:
         if word != word.strip() or "\n" in word or "\r" in word or word == SKIPPED_LINE:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.embedding.loading import load
+from elmo_hf.errors import counted
 
 from .fetch.sources import gather, naming_files
 from .numpy_bilm import NumpyBilm
@@ -176,7 +177,7 @@ def _run_model(
 
 
 def _describe(layers: NDArray[np.float64]) -> str:
-    return f"{layers.shape[0]} layers of vectors {layers.shape[2]} wide"
+    return f"{counted(layers.shape[0], 'layer')} of vectors {layers.shape[2]} wide"
 
 
 __all__ = ["LayerDifference", "verify"]

@@ -24,13 +24,20 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 word`, `2,000 words`, `2 mixes`, `2 entries`."""
-    if number == 1:
+def counted(number: float, noun: str, spec: str = ",") -> str:
+    """Return a number with its noun: `1 word`, `2,000 words`, `2 mixes`, `2 entries`.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular.
+        spec: How the number is shown, as `format` takes it.
+    """
+    shown = f"{number:{spec}}"
+    if shown == "1":
         return f"1 {noun}"
     if noun.endswith("y") and noun[-2] not in "aeiou":
-        return f"{number:,} {noun[:-1]}ies"
-    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+        return f"{shown} {noun[:-1]}ies"
+    return f"{shown} {noun}{'es' if noun.endswith('x') else 's'}"
 
 
 __all__ = ["ElmoError", "counted", "one_line"]

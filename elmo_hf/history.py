@@ -18,7 +18,7 @@ Each training is a record, a dictionary that fits into JSON. All fields but `tas
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import ElmoError
+from .errors import ElmoError, counted
 from .model.configuration_elmo import ElmoConfig
 
 
@@ -78,9 +78,9 @@ def describe_text(record: Mapping[str, Any]) -> str:
 
 def describe_length(record: Mapping[str, Any]) -> str:
     """Return steps, epochs and time of a training."""
-    parts = [f"{record['steps']:,} steps"]
+    parts = [counted(record["steps"], "step")]
     if record.get("epochs"):
-        parts.append(f"{record['epochs']:.3g} epochs")
+        parts.append(counted(record["epochs"], "epoch", ".3g"))
     if record.get("seconds"):
         parts.append(readable_time(record["seconds"]))
     if record.get("best_step"):
@@ -105,8 +105,8 @@ def readable_count(count: int) -> str:
 def readable_time(seconds: float) -> str:
     """Return a duration as text, in the largest unit in which it is at least 1."""
     if seconds < MINUTE:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / MINUTE:.0f} minutes" if seconds < HOUR else f"{seconds / HOUR:.3g} hours"
+        return counted(seconds, "second", ".0f")
+    return counted(seconds / MINUTE, "minute", ".0f") if seconds < HOUR else counted(seconds / HOUR, "hour", ".3g")
 
 
 __all__ = [

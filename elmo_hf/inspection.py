@@ -9,7 +9,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from .bundled import model_folder
-from .errors import ElmoError, one_line
+from .errors import ElmoError, counted, one_line
 from .history import describe_training, trainings
 from .model.configuration_elmo import ElmoConfig
 
@@ -111,8 +111,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def describe_layers(config: ElmoConfig) -> str:
     """Return the layers of a model in one phrase."""
     skips = "with" if config.use_skip_connections else "without"
-    plural = "" if config.num_hidden_layers == 1 else "s"
-    return f"the token layer and {config.num_hidden_layers} biLSTM layer{plural} {skips} skip connections"
+    return f"the token layer and {counted(config.num_hidden_layers, 'biLSTM layer')} {skips} skip connections"
 
 
 def readable_size(size: int) -> str:
@@ -176,12 +175,12 @@ def _describe_clips(config: ElmoConfig) -> str:
 def _describe_words(config: ElmoConfig) -> str:
     parts = []
     if config.word_embedding_dim:
-        parts.append(f"{config.vocab_size:,} words, {config.word_embedding_dim} wide")
+        parts.append(f"{counted(config.vocab_size, 'word')}, {config.word_embedding_dim} wide")
     if config.char_embedding_dim:
         filters = " ".join(f"{width}x{number}" for width, number in config.char_filters)
         parts.append(
             f"{config.max_characters_per_token} characters, {config.char_embedding_dim} wide; filters {filters}; "
-            f"{config.hidden_act}; {config.num_highway_layers} highway layers"
+            f"{config.hidden_act}; {counted(config.num_highway_layers, 'highway layer')}"
         )
     return "; ".join(parts)
 

@@ -34,6 +34,7 @@ from transformers.utils.logging import set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
+from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
@@ -170,7 +171,7 @@ def encode(
             ) from error
         rows.append(row)
     if cut:
-        print(f"note: {name} has {cut} texts of more words than --max-words, which are cut")
+        print(f"note: {name} has {counted(cut, 'text')} of more words than --max-words, cut there")
     return rows
 
 

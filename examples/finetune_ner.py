@@ -31,6 +31,7 @@ from transformers.utils.logging import set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
+from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
 from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
@@ -99,8 +100,7 @@ def read_sentences(options: NerOptions) -> Splits:
     changed = {name: [TaggedSentence(words, to_iob2(tags)) for words, tags in part] for name, part in splits.items()}
     count = sum(a != b for name in splits for a, b in zip(splits[name], changed[name], strict=True))
     if count:
-        noun = "sentence" if count == 1 else "sentences"
-        print(f"note: {count} {noun} had names that begin with I-, as in IOB1: they now begin with B-")
+        print(f"note: {counted(count, 'sentence')} had names that begin with I-, as in IOB1: they now begin with B-")
     return changed
 
 
@@ -138,7 +138,8 @@ def cut(splits: Splits, max_words: int) -> Splits:
     for name, sentences in splits.items():
         count = sum(len(words) > max_words for words, _ in sentences)
         if count:
-            print(f"note: {name} has {count} sentences of more than {max_words} words, which are read in pieces")
+            long = f"{counted(count, 'sentence')} of more than {counted(max_words, 'word')}"
+            print(f"note: {name} has {long}, read in pieces")
     return {
         name: [piece for sentence in sentences for piece in cut_sentence(sentence, max_words)]
         for name, sentences in splits.items()

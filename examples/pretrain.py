@@ -568,14 +568,19 @@ def make_trainer(options: argparse.Namespace) -> "tuple[LanguageModelTrainer, Te
 
 def describe(options: argparse.Namespace, trainer: "LanguageModelTrainer", text: Text) -> str:
     """Say in one line what is trained on what."""
+    from elmo_hf.errors import counted
+
     model, steps = trainer.language_model, trainer.total_steps()
     config, parameters = model.config, sum(part.numel() for part in model.parameters())
-    size = "" if text.words is None else f"text of {text.sentences:,} sentences and {text.words:,} words; "
+    size = ""
+    if text.words is not None and text.sentences is not None:
+        size = f"text of {counted(text.sentences, 'sentence')} and {counted(text.words, 'word')}; "
     epochs = "" if options.steps is not None else f"epochs: {options.epochs:g}, "
     return (
         f"{'new model' if options.model is None else options.model}: {parameters:,} parameters, "
-        f"{config.num_hidden_layers} layers, vectors {config.hidden_size} and cells {config.intermediate_size} wide, "
-        f"vocabulary of {config.vocab_size - 1:,} words; {size}{epochs}steps: {steps:,}"
+        f"{counted(config.num_hidden_layers, 'layer')}, vectors {config.hidden_size} and cells "
+        f"{config.intermediate_size} wide, vocabulary of {counted(config.vocab_size - 1, 'word')}; "
+        f"{size}{epochs}steps: {steps:,}"
     )
 
 
@@ -584,6 +589,7 @@ def train(options: argparse.Namespace) -> None:
     import torch
     from transformers import set_seed
 
+    from elmo_hf.errors import counted
     from elmo_hf.training.checkpoints import last_checkpoint
 
     if options.threads is not None:
@@ -595,9 +601,9 @@ def train(options: argparse.Namespace) -> None:
         steps, end = int(checkpoint.name.rpartition("-")[2]), trainer.total_steps()
         # which is written last of all
         if steps >= end and (options.output / "all_results.json").is_file():
-            say(f"{options.output}: this training ended after {steps:,} steps: there is nothing to do.")
+            say(f"{options.output}: this training ended after {counted(steps, 'step')}: there is nothing to do.")
             return
-        say(f"{options.output}: going on after {steps:,} of {end:,} steps.")
+        say(f"{options.output}: going on after {steps:,} of {counted(end, 'step')}.")
     elif options.resume:
         say(f"{options.output}: there is no checkpoint yet: beginning from the start.")
     say(describe(options, trainer, text))
@@ -612,7 +618,7 @@ def train(options: argparse.Namespace) -> None:
         tokenizer.save_pretrained(options.output)
         trainer.save_metrics("train", metrics)
         trainer.save_metrics("eval", measured)
-        print(f"Wrote the model to {options.output}, after {trainer.state.global_step:,} steps.")
+        print(f"Wrote the model to {options.output}, after {counted(trainer.state.global_step, 'step')}.")
         if measured:
             print(
                 f"Perplexity of the held-out text: {measured['eval_perplexity']:,.2f} "

@@ -31,8 +31,15 @@ def test_one_line(error: Exception, text: str) -> None:
         (1, "entry", "1 entry"),
         (2, "entry", "2 entries"),
         (2, "array", "2 arrays"),
-        (2, "batch", "2 batches"),
+        (2, "epoch", "2 epochs"),
     ],
 )
 def test_counts_in_words(number: int, noun: str, text: str) -> None:
     assert counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "spec", "text"), [(1.2, ".0f", "1 minute"), (0.96, ".3g", "0.96 minutes"), (59.7, ".0f", "60 minutes")]
+)
+def test_a_number_is_counted_as_it_is_shown(number: float, spec: str, text: str) -> None:
+    assert counted(number, "minute", spec) == text

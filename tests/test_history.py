@@ -52,7 +52,7 @@ def test_numbers_that_people_read() -> None:
         "999,999", "1.4 million", "999 million", "1.235 billion",
     ]  # fmt: skip
     assert [readable_time(seconds) for seconds in (59, 60, 3599, 3600, 200_000)] == [
-        "59 seconds", "1 minutes", "60 minutes", "1 hours", "55.6 hours",
+        "59 seconds", "1 minute", "60 minutes", "1 hour", "55.6 hours",
     ]  # fmt: skip
 
 

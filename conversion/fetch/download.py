@@ -24,6 +24,8 @@ from urllib.parse import quote, unquote, urlsplit
 from filelock import FileLock
 from tqdm import tqdm
 
+from elmo_hf.errors import counted
+
 from ..readers.base import CHUNK, ConversionError, SelectionError, printable
 from ..readers.content import Kind, kind_of
 
@@ -238,7 +240,7 @@ def _gave_up(url: str, partial: _Partial, error: _BrokenDownloadError) -> Conver
         return UnavailableError(f"{shown_url(url)} cannot be downloaded ({error})", "Check the link and the network.")
     remedy = "to continue from there" if partial.resumable else "to start over"
     return ConversionError(
-        f"{shown_url(url)}: the download broke off ({error}) at {partial.size:,} bytes. "
+        f"{shown_url(url)}: the download broke off ({error}) at {counted(partial.size, 'byte')}. "
         f"Run the command again {remedy}."
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 
 from .content import Kind
 
@@ -362,6 +362,7 @@ __all__ = [
     "Softmax",
     "SourceFile",
     "Tables",
+    "counted",
     "describe",
     "printable",
     "sha256",

@@ -26,6 +26,7 @@ from .base import (
     SelectionError,
     Softmax,
     Tables,
+    counted,
     printable,
     source_files,
 )
@@ -231,7 +232,7 @@ def _open(path: Path, name: str) -> h5py.File:
         if sizes is None:
             raise ConversionError(f"{name} is damaged HDF5 ({_line(error)}). Download it again.") from error
         raise ConversionError(
-            f"{name} is truncated: {path.stat().st_size:,} of {int(sizes[1]):,} bytes. "
+            f"{name} is truncated: {path.stat().st_size:,} of {counted(int(sizes[1]), 'byte')}. "
             "The download broke off; download it again."
         ) from error
 
@@ -321,8 +322,9 @@ def _check_end(datasets: dict[str, h5py.Dataset], weights: InputFile) -> None:
         # the last number may end in zeros; chunks have no offset
         if start is not None and start < end <= start + dataset.nbytes - dataset.dtype.itemsize:
             raise ConversionError(
-                f"{weights.name} is zeros from within array {name} to the end, {size - end:,} bytes: the download "
-                "broke off. Get the file again, or, if these are its numbers, compress it with `h5repack -f GZIP=1`."
+                f"{weights.name} is zeros from within array {name} to the end, {counted(size - end, 'byte')}: the "
+                "download broke off. Get the file again, or, if these are its numbers, compress it with "
+                "`h5repack -f GZIP=1`."
             )
 
 

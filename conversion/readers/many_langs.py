@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from .base import ConversionError, InputFile, OriginalArray, OriginalCheckpoint, Tables, describe, source_files
+from .base import (
+    ConversionError,
+    InputFile,
+    OriginalArray,
+    OriginalCheckpoint,
+    Tables,
+    counted,
+    describe,
+    source_files,
+)
 from .options import read_options
 from .torch_file import arrays_of, load_tensors
 
@@ -207,8 +216,8 @@ def read_dictionary(
     beyond = next((key for key, number in numbers.items() if number >= len(lines)), None)
     if beyond is not None:
         raise ConversionError(
-            f"{file.name}: {beyond!r:.80} has the number {numbers[beyond]:,}, but there are {len(lines):,} lines. "
-            "Get the file again."
+            f"{file.name}: {beyond!r:.80} has the number {numbers[beyond]:,}, but there are "
+            f"{counted(len(lines), 'line')}. Get the file again."
         )
     if table is not None and table.shape:
         missing = [key for key in needed if key not in numbers]
@@ -252,7 +261,7 @@ def _check_rows(entries: list[tuple[str, int]], rows: int, name: str) -> None:
     highest = max((number for _, number in entries), default=-1)
     if highest_used >= rows or highest + 1 < rows:
         raise ConversionError(
-            f"{name} goes up to number {highest}, but the table that it is for has {rows} rows. "
+            f"{name} goes up to number {highest}, but the table that it is for has {counted(rows, 'row')}. "
             "Give the dictionary of this model."
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from .base import SPECIAL_WORDS, ConversionError, InputFile, SelectionError, describe
+from .base import SPECIAL_WORDS, ConversionError, InputFile, SelectionError, counted, describe
 from .content import Kind
 from .options import read_options
 from .vocabulary import read_vocabulary
@@ -102,7 +102,7 @@ def check_rows(shapes: Mapping[str, tuple[int, ...]], file: InputFile, words: in
     for name, shape in shapes.items():
         if shape[:1] != (words,):
             raise ConversionError(
-                f"{vocabulary.name} has {words} words, but array {name} of {file.name} is {shape}. "
+                f"{vocabulary.name} has {counted(words, 'word')}, but array {name} of {file.name} is {shape}. "
                 "Give the vocabulary of this model."
             )
 

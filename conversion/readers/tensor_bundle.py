@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .base import ConversionError, printable
+from .base import ConversionError, counted, printable
 from .crc32c import masked_crc32c
 
 
@@ -123,7 +123,8 @@ def read_array(path: Path, entry: Entry, *, where: str) -> np.ndarray:
         file.seek(entry.offset)
         read = file.readinto(data)
     if read != entry.size:
-        raise ConversionError(f"{where} is cut short: {read:,} of {entry.size:,} bytes. Get the data file again.")
+        size = counted(entry.size, "byte")
+        raise ConversionError(f"{where} is cut short: {read:,} of {size}. Get the data file again.")
     if masked_crc32c(data) != entry.checksum:
         raise ConversionError(f"{where} is damaged: its checksum does not match. Get the data file again.")
     with np.errstate(over="ignore"):
@@ -261,9 +262,9 @@ def problem_of(entry: Entry, data_bytes: int) -> str | None:
     if entry.dtype not in FLOATS:
         return f"has numbers of TensorFlow's type {entry.dtype}, not floating point"
     if entry.size != math.prod(entry.shape) * np.dtype(FLOATS[entry.dtype]).itemsize:
-        return f"of shape {entry.shape} is said to have {entry.size:,} bytes"
+        return f"of shape {entry.shape} is said to have {counted(entry.size, 'byte')}"
     if entry.offset + entry.size > data_bytes:
-        return f"lies behind the end of the data file ({data_bytes:,} bytes), which is truncated"
+        return f"lies behind the end of the data file ({counted(data_bytes, 'byte')}), which is truncated"
     return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo_hf.bundled import model_folder
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 
 from .shared import Commands, notes_held_back, printable, shows_progress, silence_libraries
 
@@ -88,7 +88,7 @@ def _print_converted(folder: Path, config: "ElmoConfig") -> None:
     print(f"Converted to {folder} ({readable_size(_size_of(folder))}):")
     print(f"    {describe_layers(config)}, vectors {config.hidden_size} wide")
     if predicts:
-        print(f"    the softmax, which predicts {config.vocab_size - 1:,} words")
+        print(f"    the softmax, which predicts {counted(config.vocab_size - 1, 'word')}")
     print()
     print("Load it in Python:")
     print("    import elmo_hf")

@@ -161,7 +161,8 @@ def _perplexity(options: argparse.Namespace) -> int:
     print(f"  forward    {total.forward_perplexity:,.3f}")
     print(f"  backward   {total.backward_perplexity:,.3f}")
     print(f"sentences    {total.sentences:,}, {how}")
-    print(f"predictions  {total.predictions:,} in each direction: {total.words:,} words and the sentences' ends")
+    words = counted(total.words, "word")
+    print(f"predictions  {total.predictions:,} in each direction: {words} and the sentences' ends")
     print(f"unknown      {total.unknown_rate:.2%} of the words, predicted as {tokenizer.unk_token}")
     print(f"speed        {speed:,.0f} words/s")
     if len(files) > 1:

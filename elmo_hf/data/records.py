@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 
 from .columns import LABEL_COLUMNS, TEXT_COLUMNS, choose_column
 from .corpus import Source, read_lines
@@ -162,8 +162,8 @@ def _read_csv_records(
             number = rows.line_num + begin - 1
             if row and len(row) != len(names):
                 raise ElmoError(
-                    f"{path}, line {number}: {len(row)} columns where the header has {len(names)}: quote texts that "
-                    "hold the separator, or give JSON Lines."
+                    f"{path}, line {number}: {counted(len(row), 'column')} where the header has {len(names)}: quote "
+                    "texts that hold the separator, or give JSON Lines."
                 )
             if row:
                 yield number, dict(zip(names, row, strict=True))

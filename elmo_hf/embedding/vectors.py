@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 
 from .sentences import SentenceInput, check_sentences, split_words
 
@@ -155,13 +155,11 @@ def _out_of_memory(lengths: list[int]) -> str:
     """Return what to tell about a batch of sentences of these lengths that does not fit in memory."""
     if len(lengths) == 1:
         return (
-            f"There is not enough memory for a sentence of {lengths[0]:,} words: compute it where there is more, "
-            "perhaps on the CPU, or split it."
+            f"There is not enough memory for a sentence of {counted(lengths[0], 'word')}: compute it where there is "
+            "more, perhaps on the CPU, or split it."
         )
-    return (
-        f"There is not enough memory for {len(lengths)} sentences of up to {max(lengths):,} words: make the batches "
-        "smaller, or split long sentences."
-    )
+    size = f"{counted(len(lengths), 'sentence')} of up to {counted(max(lengths), 'word')}"
+    return f"There is not enough memory for {size}: make the batches smaller, or split long sentences."
 
 
 def parse_layer(layer: str | int, num_hidden_layers: int) -> str | int:

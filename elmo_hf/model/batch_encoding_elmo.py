@@ -189,7 +189,9 @@ def pad_char_ids(
         ValueError: If characters do not fit the word ids or `width`.
     """
     if len(char_ids) != len(input_ids):
-        raise ValueError(f"char_ids are of {len(char_ids)} sentences, input_ids of {len(input_ids)}.")
+        raise ValueError(
+            f"char_ids have the length {len(char_ids)} and input_ids {len(input_ids)}: give equally many."
+        )
     padded = [np.zeros((len(row), width), dtype=np.int64) for row in padded_ids]
     for number, (characters, row) in enumerate(zip(char_ids, input_ids, strict=True)):
         length = len(row)

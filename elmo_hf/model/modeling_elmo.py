@@ -384,8 +384,8 @@ class ElmoModel(ElmoPreTrainedModel):
         given = [[tuple(part.shape) for part in layer] for layer in state]
         if given != wanted:
             raise ValueError(
-                f"`state` has the shapes {given}, but this model of {len(self.layers)} layers and a batch of "
-                f"{batch_size} sentences need {wanted}: pass what an earlier call returned for as many sentences."
+                f"`state` has the shapes {given}, but a model with num_hidden_layers={len(self.layers)} and a "
+                f"batch of size {batch_size} need {wanted}: pass what an earlier call returned for as many sentences."
             )
         return state
 

@@ -164,7 +164,7 @@ def truncating(backend: Tokenizer, options: Mapping[str, Any], *, with_pairs: bo
         )
     if stride and not 0 <= stride < max_length - added:
         raise ValueError(
-            f"stride is {stride}, but max_length {max_length} has room for {max_length - added} words: give a smaller "
+            f"stride is {stride}, but max_length {max_length} leaves {max_length - added} for words: give a smaller "
             "stride or a larger max_length."
         )
     try:

@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, Sampler, get_worker_info
 from transformers import PreTrainedTokenizerBase
 
 from elmo_hf.data.batches import batch_bounds
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 
 
 # the words of a sentence, a text, or a row of a data set with one of these
@@ -150,7 +150,7 @@ class BucketedSentences(Sampler[list[int]]):
             place = int(sizes.argmax())
             if sizes[place] < 2:
                 raise ElmoError(
-                    f"{len(longest_first)} sentences cannot be shared by {processes} processes: use fewer."
+                    f"{counted(len(longest_first), 'sentence')} cannot be shared by {processes} processes: use fewer."
                 )
             self.bounds.insert(place + 1, self.bounds[place] + int(sizes[place]) // 2)
 

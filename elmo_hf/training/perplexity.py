@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.embedding.loading import load
 from elmo_hf.embedding.sentences import SentenceInput, check_sentences, split_words
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 from elmo_hf.files import new_json_lines
 from elmo_hf.inspection import read_config
 from elmo_hf.model.modeling_elmo import ElmoForPreTraining
@@ -153,8 +153,9 @@ def check_words_are_known(
         )
     if not isinstance(tokenizer, ElmoTokenizer) or tokenizer.vocab_size != model.config.vocab_size:
         raise ElmoError(
-            f"The vocabulary of the tokenizer in {folder} has {tokenizer.vocab_size:,} words and the softmax "
-            f"{model.config.vocab_size:,}, padding included: put the tokenizer there that the model was trained with."
+            f"The vocabulary of the tokenizer in {folder} has {counted(tokenizer.vocab_size, 'word')} and the "
+            f"softmax {model.config.vocab_size:,}, padding included: put the tokenizer there that the model was "
+            "trained with."
         )
     return tokenizer
 

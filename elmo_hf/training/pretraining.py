@@ -23,7 +23,7 @@ from transformers import (
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, PredictionOutput, TrainOutput
 from transformers.utils import SAFE_WEIGHTS_NAME
 
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 from elmo_hf.history import LANGUAGE_MODELING
 from elmo_hf.model.modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.outputs_elmo import LayerState
@@ -286,8 +286,8 @@ class LanguageModelTrainer(Trainer):
         loss = super().training_step(*args, **kwargs)
         if not torch.isfinite(loss):
             raise ElmoError(
-                f"The loss is {loss.item()} after {self.state.global_step} steps: lower the learning rate, or clip "
-                "the gradient lower. Checkpoints that are saved already can be used."
+                f"The loss is {loss.item()} after {counted(self.state.global_step, 'step')}: lower the learning rate, "
+                "or clip the gradient lower. Checkpoints that are saved already can be used."
             )
         return loss
 

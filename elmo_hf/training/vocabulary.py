@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.tokenizer_backend_elmo import PAD
@@ -76,8 +76,8 @@ def check_vocabulary(model: ElmoPreTrainedModel, tokenizer: ElmoTokenizer) -> No
     """
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ElmoError(
-            f"The tokenizer has {tokenizer.vocab_size:,} words and the model {model.config.vocab_size:,}, padding "
-            "included: use the tokenizer that was saved with the model."
+            f"The tokenizer has {counted(tokenizer.vocab_size, 'word')} and the model {model.config.vocab_size:,}, "
+            "padding included: use the tokenizer that was saved with the model."
         )
 
 

@@ -140,7 +140,7 @@ def test_long_texts_are_cut_and_words_stay(script: ModuleType, capsys: pytest.Ca
     rows = script.encode(texts, tokenizer, {"a": 0}, "single", "data", 3)
 
     assert [len(row["input_ids"]) for row in rows] == [5, 5]
-    assert capsys.readouterr().out == "note: data has 1 texts of more words than --max-words, which are cut\n"
+    assert capsys.readouterr().out == "note: data has 1 text of more words than --max-words, cut there\n"
     (pair,) = script.encode([LabelledText("a b c d", ["e"], "a")], tokenizer, {"a": 0}, "single", "data", 4)
     assert tokenizer.convert_ids_to_tokens(pair["input_ids"]).count("</S>") == 2
     assert len(pair["input_ids"]) == 8

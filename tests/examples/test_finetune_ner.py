@@ -156,7 +156,7 @@ def test_a_long_sentence_is_read_in_pieces_and_every_word_tagged(run: Run, capsy
     run("--epochs=1", "--max-words=3", "--test=dev.conll")
 
     out = capsys.readouterr().out
-    assert "note: train has 4 sentences of more than 3 words, which are read in pieces" in out
+    assert "note: train has 4 sentences of more than 3 words, read in pieces" in out
     assert [words for words, _ in read_tagged("out/test.conll")] == [words for words, _ in read_tagged("dev.conll")]
 
 

@@ -204,7 +204,10 @@ def test_returns_no_state_unless_asked() -> None:
         pytest.param({}, {"char_ids": torch.full((1, 2, 20), 262)}, "262", id="character out of range"),
         pytest.param({}, {"char_ids": torch.ones(1, 2, 20)}, "pass integers", id="not integers"),
         pytest.param(
-            {}, {"char_ids": torch.ones(1, 2, 20).long(), "state": ()}, "this model of 2 layers", id="no layers"
+            {},
+            {"char_ids": torch.ones(1, 2, 20).long(), "state": ()},
+            "with num_hidden_layers=2",
+            id="no layers",
         ),
         pytest.param(
             {},
@@ -212,13 +215,13 @@ def test_returns_no_state_unless_asked() -> None:
                 "char_ids": torch.ones(1, 2, 20).long(),
                 "state": ((torch.zeros(2, 2, 8), torch.zeros(2, 2, 12)),) * 2,
             },
-            "2 layers and a batch of 1 sentences",
+            "num_hidden_layers=2 and a batch of size 1",
             id="state of another batch",
         ),
         pytest.param(
             {},
             {"char_ids": torch.ones(1, 2, 20).long(), "state": ((torch.zeros(1, 2, 8), torch.zeros(1, 2, 12)),)},
-            "this model of 2 layers",
+            "with num_hidden_layers=2",
             id="state of another model",
         ),
     ],

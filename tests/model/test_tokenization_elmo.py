@@ -273,14 +273,14 @@ def test_a_maximum_counts_down_to_the_boundary_tokens(tokenizer: ElmoTokenizer, 
         (
             ["a b"],
             {"max_length": 3, "stride": 1},
-            r"stride is 1, but max_length 3 has room for 1 words: give a smaller",
+            r"stride is 1, but max_length 3 leaves 1 for words: give a smaller",
         ),
         (
             ["a b c"],
             {"max_length": 2, "return_overflowing_tokens": True},
             r"max_length is 2, which the boundary tokens take: with return_overflowing_tokens, give 3 or more",
         ),
-        (["a b"], {"max_length": 3, "stride": 9}, r"stride is 9, but max_length 3 has room for 1 words"),
+        (["a b"], {"max_length": 3, "stride": 9}, r"stride is 9, but max_length 3 leaves 1 for words"),
         (["a b"], {"max_length": 9, "stride": -1}, r"stride is -1, but max_length 9"),
         (["a b c", "d e f"], {"max_length": 8, "stride": 2}, r"'longest_first' to max_length 8 with stride 2 fails"),
         (
