@@ -14,6 +14,7 @@ import argparse
 import copy
 import random
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from seqeval.metrics import f1_score
 from torch import nn
+from tqdm import tqdm
 from transformers.utils import logging
 
 from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
@@ -98,7 +100,9 @@ class Task:
         if with_elmo:
             elmo = ElmoModel.from_pretrained(model).eval()
             for examples in sets.values():
-                for chunk in chunks(sorted(examples, key=size_of)):
+                batches = list(chunks(sorted(examples, key=size_of)))
+                # on a terminal only
+                for chunk in tqdm(batches, desc="layers", unit="batch", leave=False, disable=None):
                     self.embed(elmo, chunk)
 
     @torch.inference_mode()
@@ -186,19 +190,21 @@ def train(task: Task, options: argparse.Namespace, seed: int) -> tuple[float, fl
     parameters = [part for part in trained.parameters() if part.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=options.learning_rate)
     best, state, waited = -1.0, copy.deepcopy(trained.state_dict()), 0
-    for _ in range(options.epochs):
+    for epoch in range(options.epochs):
         trained.train()
         # sentences of like length, in another order each time
         order = sorted(task.sets["train"], key=lambda example: size_of(example) + 3 * choose.random())
         batches = list(chunks(order))
         choose.shuffle(batches)
-        for chunk in batches:
+        for chunk in tqdm(batches, desc=f"seed {seed}, epoch {epoch}", unit="batch", leave=False, disable=None):
             loss = model(**task.batch(chunk, embeddings)).loss
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 5)
             optimizer.step()
             optimizer.zero_grad()
         score = measure(trained.eval()[0], task, "dev", embeddings)
+        if sys.stderr.isatty():
+            print(f"seed {seed}, epoch {epoch}: dev {score:.2f}", file=sys.stderr)
         # of few sentences, the first epochs may find no entity at all
         waited += score > 0
         if score > best:

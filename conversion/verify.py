@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.embedding.loading import load
@@ -73,6 +74,8 @@ def verify(
     model_dir: str | Path,
     sources: Sequence[str | Path],
     sentences: Sequence[Sequence[str]] | None = None,
+    *,
+    progress: bool = False,
 ) -> list[LayerDifference]:
     """Compare a converted model with `NumpyBilm`, which reads the original files itself; both compute in float64.
 
@@ -80,6 +83,7 @@ def verify(
         model_dir: The folder of the converted model.
         sources: The original, in any form that `convert` takes.
         sentences: Lists of words without boundary tokens; by default some awkward ones.
+        progress: Show a bar that counts the comparisons, two for each sentence.
 
     Returns:
         The difference of each layer from a zero state, then that of each layer with the state passed on.
@@ -99,7 +103,10 @@ def verify(
     num_layers = model.config.num_hidden_layers + 1
     # [fresh or with state, L + 1]
     largest, scales = np.zeros((2, num_layers)), np.zeros((2, num_layers))
-    for kind, computed, expected in _both(model, tokenizer, oracle, sentences):
+    compared = _both(model, tokenizer, oracle, sentences)
+    for kind, computed, expected in tqdm(
+        compared, total=2 * len(sentences), desc="Comparing", unit="", leave=False, disable=not progress
+    ):
         if computed.shape != expected.shape:
             raise ConversionError(
                 f"{model_dir} has {_describe(computed)} but {oracle.name} has {_describe(expected)}: "

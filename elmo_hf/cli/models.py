@@ -4,6 +4,7 @@ import argparse
 import json
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,6 +167,9 @@ def _export_onnx(options: argparse.Namespace) -> int:
     from elmo_hf.integrations.onnx_export import export_onnx
 
     silence_libraries()
+    if shows_progress():
+        # the exporter has no progress bar
+        print("Tracing the model, which can take minutes ...", file=sys.stderr)
     path = export_onnx(options.model, options.output)
     print(f"Exported to {path} ({readable_size(path.stat().st_size)}).")
     return 0
@@ -228,7 +232,7 @@ def _verify(options: argparse.Namespace) -> int:
     if options.sentences is not None:
         sentences = [line.split() for line in read_lines(str(options.sentences))]
     with notes_held_back():
-        differences = verify(options.model, options.sources, sentences)
+        differences = verify(options.model, options.sources, sentences, progress=shows_progress())
     print("layer  state   max |difference|  max |value|  tolerance")
     for difference in differences:
         state = "passed" if difference.with_state else "fresh"

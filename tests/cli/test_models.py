@@ -105,6 +105,33 @@ def test_verify_takes_sentences(bilm_model: Path, bilm_original: Path, tmp_path:
     assert len(re.findall(r"^ +[012]  (?:fresh|passed) ", capsys.readouterr().out, re.MULTILINE)) == 6
 
 
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_verify_counts_on_a_terminal(
+    on_terminal: bool, bilm_model: Path, bilm_original: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("elmo_hf.cli.models.shows_progress", lambda: on_terminal)
+
+    assert main(["verify", str(bilm_model), str(bilm_original)]) == 0
+
+    assert ("Comparing" in capsys.readouterr().err) == on_terminal
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_the_export_to_onnx_says_that_it_takes_time(
+    on_terminal: bool, bilm_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def write(_model: Path, path: Path) -> Path:
+        path.write_bytes(b"onnx")
+        return path
+
+    monkeypatch.setattr("elmo_hf.cli.models.shows_progress", lambda: on_terminal)
+    monkeypatch.setattr("elmo_hf.integrations.onnx_export.export_onnx", write)
+
+    main(["export", str(bilm_model), "--format", "onnx", "--output", str(tmp_path / "elmo.onnx")])
+
+    assert ("which can take minutes" in capsys.readouterr().err) == on_terminal
+
+
 def test_verify_fails_for_another_original(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
     write_bilm_hdf5(tmp_path / "other", dim=4, seed=1)
 
