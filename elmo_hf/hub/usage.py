@@ -98,13 +98,17 @@ WITH_PACKAGE = """\
 faster:"""
 LOADING = re.compile(r"from transformers |.* = pipeline\(|.*\.from_pretrained\(")
 
-COMMANDS = {
-    VECTORS: "`elmo-hf embed FILE --model {folder} --output vectors.hdf5` writes the vectors of a file",
-    "fill-mask": "`elmo-hf perplexity {folder} FILE` measures how well the model predicts a text",
-    "token-classification": "`elmo-hf predict {folder} FILE` labels a file",
-    "text-classification": "`elmo-hf predict {folder} FILE` labels a file",
-}
 DOWNLOAD = "; `hf download {name} --local-dir {folder}` makes the folder."
+
+# the first two read a folder, the others a name on the Hub as well
+COMMANDS = {
+    VECTORS: "`elmo-hf embed FILE --model {folder} --output vectors.hdf5` writes the vectors of a file" + DOWNLOAD,
+    "fill-mask": "`elmo-hf perplexity {folder} FILE` measures how well the model predicts a text" + DOWNLOAD,
+    "token-classification": "`elmo-hf predict {name} FILE` labels the words of a file.",
+    "text-classification": "`elmo-hf predict {name} FILE` labels the sentences of a file.",
+    "pairs": "`elmo-hf predict {name} FILE` labels the pairs of a file, such as a table in CSV.",
+    "multiple-choice": "`elmo-hf predict {name} FILE` answers the questions of a file in JSON Lines.",
+}
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ def usage_blocks(model: Model) -> list[str]:
     # how to load it, of the last example
     loading = [line for line in fill_in(codes[-1], model, trust="").splitlines() if LOADING.match(line)]
     outputs = OUTPUTS.format(begin=model.tokens.get("bos_token", "<S>"), end=model.tokens.get("eos_token", "</S>"))
-    command = COMMANDS.get(model.task)
+    command = COMMANDS["pairs" if model.pairs and model.task == "text-classification" else model.task]
     folder = model.name.rpartition("/")[2]
     return [
         *(code_block(fill_in(code, model, trust=TRUST), "python") for code in codes),
@@ -195,7 +199,7 @@ def usage_blocks(model: Model) -> list[str]:
         *([outputs] if VECTORS_CODE in codes else []),
         WITH_PACKAGE,
         code_block("\n".join(["import elmo_hf", *loading]), "python"),
-        *([f"{command}{DOWNLOAD}".format(folder=folder, name=model.name)] if command else []),
+        command.format(folder=folder, name=model.name),
     ]
 
 

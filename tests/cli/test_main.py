@@ -52,6 +52,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "copy",
         "push",
         "embed",
+        "predict",
         "neighbours",
         "build-vocab",
         "perplexity",

@@ -11,6 +11,7 @@ from transformers import AutoModelForMaskedLM
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.hub.copying import copy_model
+from elmo_hf.inspection import read_config
 from support.tiny_models import tiny_model
 
 
@@ -40,6 +41,8 @@ def test_a_stock_script_loads_a_copy_of_the_bundled_model(tmp_path: Path, monkey
 
     copy_model(ELMO_TINY_EN, "copy")
 
+    assert read_config("copy").training_history
+    assert read_config("copy").training_history == read_config(ELMO_TINY_EN).training_history
     subprocess.run([sys.executable, "-c", STOCK], check=True, capture_output=True)
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(ELMO_TINY_EN), ElmoTokenizer.from_pretrained(ELMO_TINY_EN)
     expected = model(**tokenizer(["The bank raised rates ."], return_tensors="pt")).logits

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from elmo_hf import (
     ElmoModel,
     ElmoTokenizer,
 )
+from elmo_hf.cli.main import build_parser
 from elmo_hf.hub.cards import PLACEHOLDER
 from elmo_hf.hub.folder_card import folder_metadata, make_card
 from support.tiny_models import tiny_model
@@ -86,6 +88,8 @@ def test_a_new_card_says_what_it_is_and_its_examples_run(
     for example in examples_of(card):
         exec(compile(example, "card", "exec"), {})  # noqa: S102 - it is what the card tells to do
     assert capsys.readouterr().out
+    (command,) = re.findall(r"`elmo-hf ([^`]+)`", card)
+    assert build_parser().parse_args(shlex.split(command))
 
 
 # runs the examples of all cards, and stops at the first that fails
