@@ -233,7 +233,11 @@ def _add_training_options(training: Any, learning_rate: float) -> None:
         training.add_argument(name, type=kind, default=default, metavar="N", help=text)
     schedules = tuple(kind.value for kind in SchedulerType)
     training.add_argument(
-        "--schedule", default="linear", choices=schedules, help="schedule of the learning rate (default: linear)"
+        "--schedule",
+        default="linear",
+        choices=schedules,
+        metavar="NAME",  # each version of Transformers has other choices
+        help="schedule of the learning rate, by its name in Transformers, such as cosine (default: linear)",
     )
     training.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
     training.add_argument(
