@@ -84,6 +84,7 @@ def test_every_class_takes_its_name() -> None:
         assert torch.equal(
             loaded.base_model.layers[1].recurrent_weight, load("elmo-tiny-en")[0].layers[1].recurrent_weight
         )
+    assert ElmoConfig.from_pretrained(Path("elmo-tiny-en")).hidden_size == 256
     assert read_config("elmo-tiny-en").hidden_size == 256
 
 

@@ -1,7 +1,7 @@
 """Load a model and its tokenizer, or say in one line what is missing or damaged."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ def _is_no_report(record: logging.LogRecord) -> bool:
     return "LOAD REPORT" not in record.getMessage()
 
 
-def first_of(names: Sequence[str]) -> str:
+def first_of(names: Collection[str]) -> str:
     """Return the first of some names in alphabetical order, and how many more there are."""
     first = ", ".join(sorted(names)[:4])
     return f"{first} and {len(names) - 4} more" if len(names) > 4 else first

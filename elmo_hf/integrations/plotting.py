@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_hf.embedding.lazy_model import LazyModel
+from elmo_hf.embedding.loading import first_of, quiet_loading
 from elmo_hf.embedding.occurrences import Occurrence
 from elmo_hf.embedding.vectors import Vectors
 from elmo_hf.errors import ElmoError, counted, one_line
@@ -231,9 +232,12 @@ def read_layer_weights(name: str) -> dict[str, list[float]]:
         architecture = (ElmoConfig.from_pretrained(name).architectures or ["none"])[0]
         if architecture not in TASK_CLASSES:
             raise ElmoError(f"{name} is not a fine-tuned model but {architecture}: fine-tune it first.")
-        model = TASK_CLASSES[architecture].from_pretrained(name)
+        with quiet_loading():
+            model, report = TASK_CLASSES[architecture].from_pretrained(name, output_loading_info=True)
     except (OSError, ValueError) as error:
         raise ElmoError(f"{name} cannot be loaded: {one_line(error)}") from error
+    if report["missing_keys"]:
+        raise ElmoError(f"The weights in {name} lack {first_of(report['missing_keys'])}: save the model again.")
     short = Path(name).resolve().name if Path(name).exists() else name
     return {f"{short}, {where}": mix["weights"] for where, mix in model.layer_weights().items()}
 

@@ -60,7 +60,7 @@ def find_model(name: str | PathLike[str]) -> str | PathLike[str]:
         from elmo_hf.bundled import NAME, model_folder
     except ImportError:
         return name
-    return model_folder(name) if name == NAME else name
+    return model_folder(NAME) if str(name) == NAME else name
 
 
 @strict

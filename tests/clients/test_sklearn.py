@@ -1,5 +1,6 @@
 """scikit-learn: ELMo in pipelines, searches, validation, copies and tables."""
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -30,6 +31,15 @@ def test_a_pipeline_learns(classifier: Pipeline) -> None:
 def test_is_cross_validated(classifier: Pipeline) -> None:
     # every fold has each text
     assert cross_val_score(classifier, TEXTS, LABELS, cv=3).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_threads_share_the_vectors(classifier: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    with joblib.parallel_config(backend="threading"):
+        assert cross_val_score(classifier, TEXTS, LABELS, cv=3, n_jobs=2).tolist() == [1.0, 1.0, 1.0]
+
+    # all are there now, and the model need not be loaded
+    monkeypatch.setattr("elmo_hf.embedding.lazy_model.load", None)
+    assert ElmoVectorizer().transform(TEXTS).shape == (24, 256)
 
 
 def test_parameters_are_searched(classifier: Pipeline) -> None:

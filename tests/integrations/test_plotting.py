@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from safetensors.torch import load_file, save_file
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification
 from elmo_hf.embedding.lazy_model import LazyModel
@@ -179,6 +180,18 @@ def test_reads_the_weights_of_each_mix(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(weights) == ["tagger, input", "tagger, output"]
     # weights -1, 0, 1
     assert weights["tagger, input"] == pytest.approx([0.0900, 0.2447, 0.6652], abs=1e-4)
+
+
+def test_a_mix_that_is_missing_is_not_made_up(tmp_path: Path) -> None:
+    tiny_model(ElmoForTokenClassification, id2label={0: "a", 1: "b"}).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "scalar_mix" not in name}
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+
+    with pytest.raises(
+        ElmoError, match=r"lack elmo\.scalar_mix\.gamma, elmo\.scalar_mix\.weights: save the model again"
+    ):
+        read_layer_weights(str(tmp_path))
 
 
 def test_draws_a_row_for_each_mix_with_as_many_layers_as_it_has() -> None:
