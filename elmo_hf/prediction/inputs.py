@@ -115,7 +115,6 @@ class InputReader:
         self.text_field = text_field
         self.pair_field = pair_field
         self.tokenized = tokenized
-        self.boundaries = {tokenizer.bos_token, tokenizer.eos_token}
         # those of the first record, for all records
         self.columns: tuple[str, str | None] | None = None
         if pair_field is not None and 2 not in task.num_sentences:
@@ -191,18 +190,10 @@ class InputReader:
         return Example(dict(record), question, rows)
 
     def _split(self, given: SentenceInput) -> Sentence:
-        """Return a sentence with its text and its words.
-
-        Raises:
-            ElmoError: If a word is a boundary token.
-        """
+        """Return a sentence with its text and its words."""
         if self.tokenized and isinstance(given, str):
             given = Sentence(given, given.split())
-        sentence = read_sentence(given, self.tokenizer)
-        wrong = next((word for word in sentence.words if word in self.boundaries), None)
-        if wrong is not None:
-            raise ElmoError(f"the text has {wrong} in it, which stands for the boundary of a sentence: take it out.")
-        return sentence
+        return read_sentence(given, self.tokenizer)
 
 
 def _rows_of(row: Row) -> list[Row]:

@@ -107,6 +107,8 @@ class _RowRunner:
         self.tokenizer = tokenizer
         self.task = task
         self.batch_size = batch_size
+        # models find the ends of sentences by these, so that one inside a sentence is read as an unknown word
+        self.unreadable = dict.fromkeys((tokenizer.bos_token, tokenizer.eos_token), tokenizer.unk_token)
 
     def run(self, rows: Sequence[Row]) -> list[Any]:
         """Return what the task computes of each row."""
@@ -125,12 +127,15 @@ class _RowRunner:
 
     @torch.inference_mode()
     def _run_batch(self, rows: list[Row]) -> list[Any]:
-        texts = [[row.words for row in rows]]
+        texts = [[self._readable(row.words) for row in rows]]
         if rows[0].pair is not None:
-            texts.append([row.pair or [] for row in rows])
+            texts.append([self._readable(row.pair or []) for row in rows])
         with explaining_lack_of_memory([row.length for row in rows]):
             batch = self.tokenizer(*texts, is_split_into_words=True, padding=True, return_tensors="pt")
             return self.task.compute(self.model, batch.to(self.model.device))
+
+    def _readable(self, words: list[str]) -> list[str]:
+        return [self.unreadable.get(word, word) for word in words]
 
 
 __all__ = ["PredictionInput", "predict"]

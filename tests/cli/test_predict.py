@@ -123,7 +123,7 @@ def test_half_a_character_in_another_field_stays(classifier: str, tmp_path: Path
         (["MODEL", "--text=a", "--output=out.txt"], r"out\.txt does not tell the format"),
         (["MODEL", "--text=a", "--output=taken.csv"], r"taken\.csv exists already"),
         (["MODEL", "--text=a", "--output-format=conll"], "CoNLL columns are for the tags of words"),
-        (["MODEL", "--text=a", "--text=a <S>", "--output=out.csv"], "Input 2: the text has <S> in it"),
+        (["MODEL", "taken.csv", "--output=out.csv"], "Input 1: no column premise"),
         (["MODEL", "bad.jsonl", "--output=out.csv"], r"bad\.jsonl, line 2: not JSON"),
     ],
 )
@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_one_line_and_no_file(
     capsys: Captured,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("taken.csv").write_text("mine", encoding="utf-8")
+    Path("taken.csv").write_text("my,own\n1,2\n", encoding="utf-8")
     Path("bad.jsonl").write_text('{"text": "a"}\n{\n', encoding="utf-8")
 
     assert main(["predict", *(classifier if part == "MODEL" else part for part in arguments)]) == 1

@@ -115,8 +115,6 @@ def test_a_tagger_reads_the_first_text_of_a_pair(make_reader: MakeReader) -> Non
         (3, "the sentence is 3: give a text or a list of words"),
         (["a", None], "give a text or a list of words"),
         ("\ud800", "holds half of a character"),
-        ("a </S>", "the text has </S> in it"),
-        (["<S>"], "the text has <S> in it"),
         ({"id": 1}, "no column premise or .*; there are id: name the one of the text"),
         ({"text": None}, "text is None: give a text or a list of words"),
     ],

@@ -47,6 +47,21 @@ def test_scores_of_sentences_and_pairs_do_not_depend_on_the_batch(
             assert result["scores"] == (None if alone is None else pytest.approx(alone, abs=2e-6))
 
 
+@pytest.mark.parametrize("head", ["linear", "bilstm-crf"])
+def test_a_boundary_token_in_a_text_is_an_unknown_word(
+    head: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model(ElmoForTokenClassification, id2label=dict(enumerate(NAMES)), head=head)
+    given, plain = predict(model, tokenizer, ["a </S> b <S> c", "a <UNK> b <UNK> c"])
+
+    assert given["words"] == ["a", "</S>", "b", "<S>", "c"]
+    assert (given["tags"], given["scores"]) == (plain["tags"], plain["scores"])
+    # a classifier would take it for a pair
+    classifier = make_model(ElmoForSequenceClassification, num_labels=2)
+    given, plain = predict(classifier, tokenizer, ["a </S> <S> c", "a <UNK> <UNK> c"])
+    assert given["scores"] == plain["scores"]
+
+
 def test_inputs_are_read_as_answers_are_taken(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
     read: list[int] = []
 
