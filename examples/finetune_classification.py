@@ -36,7 +36,7 @@ from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_base, load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -267,6 +267,7 @@ def main() -> None:
         default_head="esim" if pairs else None,
         **options.model_fields(),
     )
+    print(describe_base(options.model, model.config))
     if 1 + pairs not in model.head.num_sentences:
         raise ElmoError(
             f"The data has {'pairs' if pairs else 'single texts'}, which the head {model.config.head} does not read: "

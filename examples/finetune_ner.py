@@ -33,7 +33,7 @@ from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_base, load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -234,6 +234,7 @@ def main() -> None:
         default_head="bilstm-crf" if spans else None,
         **options.model_fields(),
     )
+    print(describe_base(options.model, model.config))
     names: Any = model.config.id2label
     numbers: Any = model.config.label2id
     trainer, rows = train(

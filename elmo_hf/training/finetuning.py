@@ -28,6 +28,7 @@ from elmo_hf.data.batches import batches_by_length
 from elmo_hf.embedding.loading import first_of, quiet_loading
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
+from elmo_hf.history import LANGUAGE_MODELING, describe_text, trainings
 from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
 from elmo_hf.hub.folder_card import card_sections, join_sections
 from elmo_hf.hub.results import data_sets, model_index
@@ -243,6 +244,21 @@ def train(
     return trainer, rows
 
 
+def describe_base(name: str, config: ElmoConfig) -> str:
+    """Say in one line on which model a fine-tuning stands, and on which text its language model was trained.
+
+    Args:
+        name: The name of the model, as the user gives it.
+        config: Its configuration.
+
+    Raises:
+        ElmoError: If the record of its trainings is damaged.
+    """
+    records = [record for record in trainings(config) if record["task"] == LANGUAGE_MODELING]
+    texts = " and then ".join(text for record in records if (text := describe_text(record)))
+    return f"model: {name}, whose language model was trained on {texts or 'a text that is not recorded'}"
+
+
 def describe_finetuning(
     options: FineTuningOptions, model: ElmoTaskModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]
 ) -> dict[str, Any]:
@@ -417,6 +433,7 @@ def _without_folder(word: str) -> str:
 __all__ = [
     "LayersCollator",
     "compute_layers",
+    "describe_base",
     "layers_pay",
     "layers_size",
     "load_task_model",

@@ -65,7 +65,9 @@ def test_says_that_no_name_was_found(run: Run, capsys: pytest.CaptureFixture[str
     Path("dev.conll").write_text("nothing\tO\n", encoding="utf-8")
     run("--dev=dev.conll", "--epochs=1")
 
-    assert "note: no epoch found a name of the development set: train longer" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "note: no epoch found a name of the development set: train longer" in shown
+    assert shown.count(", whose language model was trained on ") == 1
 
 
 def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForSequenceClassification, Elmo
 from elmo_hf.training.finetuning import (
     LayersCollator,
     compute_layers,
+    describe_base,
     layers_pay,
     layers_size,
     load_task_model,
@@ -63,6 +64,15 @@ def test_layers_computed_once_give_the_loss_of_the_bilm(
     torch.testing.assert_close(read.loss, ran.loss, rtol=0, atol=2e-3)
     torch.testing.assert_close(read.logits, ran.logits, rtol=0, atol=2e-2)
     assert sum(row["bilm_layers"].nbytes for row in once) == layers_size(tagger.config, rows)
+
+
+def test_the_log_names_the_model_and_the_text_of_its_language_model(tagger: ElmoForTokenClassification) -> None:
+    assert describe_base("elmo-tiny-en", tagger.config) == (
+        "model: elmo-tiny-en, whose language model was trained on open.train.txt.gz, 71,904 sentences, "
+        "1.4 million words"
+    )
+    tagger.config.training_history = [{"task": "token-classification", "words": 5}]
+    assert describe_base("mine", tagger.config).endswith(" was trained on a text that is not recorded")
 
 
 def test_layers_of_pairs(tokenizer: ElmoTokenizer) -> None:
