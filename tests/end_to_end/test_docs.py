@@ -149,7 +149,7 @@ def test_the_picture_shows_what_the_model_computes(tmp_path: Path) -> None:
 def made_up_language(tmp_path: Path) -> Path:
     """A reader's folder with text, and with names in it tagged."""
     words = (
-        ["Ana", "Luis", "Eva"],
+        ["Ana", "Luis", "Eva", "Juan", "Rosa", "Iván"],
         ["vio", "oyó"],
         ["a", "con"],
         ["Lima", "Cuba", "Roma"],
@@ -158,9 +158,12 @@ def made_up_language(tmp_path: Path) -> Path:
     )
     sentences = [list(choice) for choice in itertools.product(*words)]
     (tmp_path / "texts").mkdir()
-    for number, part in enumerate((sentences[:70], sentences[70:])):
-        text = "".join(f"{' '.join(sentence)}.\n" for sentence in part)
+    for number, part in enumerate((sentences[:200], sentences[200:])):
+        # paragraphs of two sentences
+        pairs = zip(part[::2], part[1::2], strict=True)
+        text = "".join(f"{' '.join(first)}. {' '.join(second)}.\n" for first, second in pairs)
         (tmp_path / "texts" / f"{number}.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "new.txt").write_text("Ana vive en Lima.\n", encoding="utf-8")
     tags = ["B-PER", "O", "O", "B-LOC", "O", "O"]
     columns = ["".join(f"{word}\t{tag}\n" for word, tag in zip(sentence, tags, strict=True)) for sentence in sentences]
     for name, part in {"train": columns[:20], "dev": columns[20:24], "test": columns[24:28]}.items():
