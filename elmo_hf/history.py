@@ -67,20 +67,18 @@ def describe_text(record: Mapping[str, Any]) -> str:
     """Return the names and the size of a text; an empty string if neither is recorded."""
     names = [record["dataset"]] if record.get("dataset") else list(record.get("text", []))
     counts = {
-        "sentences": record.get("sentences"),
-        "words": record.get("words"),
-        "words and boundaries": record.get("predictions"),
+        "pair" if record.get("inputs") == "pairs" else "sentence": record.get("sentences"),
+        "word": record.get("words"),
+        "prediction": record.get("predictions"),
     }
-    if record.get("inputs") == "pairs":
-        counts = {"pairs" if unit == "sentences" else unit: count for unit, count in counts.items()}
-    return ", ".join([*names, *(f"{readable_count(count)} {unit}" for unit, count in counts.items() if count)])
+    return ", ".join([*names, *(readable_count(count, unit) for unit, count in counts.items() if count)])
 
 
 def describe_length(record: Mapping[str, Any]) -> str:
     """Return steps, epochs and time of a training."""
     parts = [counted(record["steps"], "step")]
     if record.get("epochs"):
-        parts.append(counted(record["epochs"], "epoch", ".3g"))
+        parts.append(counted(round(record["epochs"], 2), "epoch", ",g"))
     if record.get("seconds"):
         parts.append(readable_time(record["seconds"]))
     if record.get("best_step"):
@@ -95,18 +93,23 @@ def describe_perplexity(heldout: Mapping[str, Any]) -> str:
     return f"{name}perplexity {heldout['perplexity']:,.2f} ({', '.join(directions)})"
 
 
-def readable_count(count: int) -> str:
-    """Return a number of things as text; from a million on, with three digits."""
+def readable_count(count: int, unit: str) -> str:
+    """Return a number of things as text; from a million on, rounded."""
     if count < MILLION:
-        return f"{count:,}"
-    return f"{count / MILLION:.3g} million" if count < 1000 * MILLION else f"{count / MILLION / 1000:.4g} billion"
+        return counted(count, unit)
+    size, name = (MILLION, "million") if count < 1000 * MILLION else (1000 * MILLION, "billion")
+    return f"{round(count / size, 2):g} {name} {unit}s"
 
 
 def readable_time(seconds: float) -> str:
     """Return a duration as text, in the largest unit in which it is at least 1."""
     if seconds < MINUTE:
         return counted(seconds, "second", ".0f")
-    return counted(seconds / MINUTE, "minute", ".0f") if seconds < HOUR else counted(seconds / HOUR, "hour", ".3g")
+    return (
+        counted(seconds / MINUTE, "minute", ".0f")
+        if seconds < HOUR
+        else counted(round(seconds / HOUR, 1), "hour", ",g")
+    )
 
 
 __all__ = [

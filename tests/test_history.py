@@ -48,11 +48,13 @@ def test_a_training_in_words() -> None:
 
 
 def test_numbers_that_people_read() -> None:
-    assert [readable_count(count) for count in (999_999, 1_404_000, 999_000_000, 1_234_567_890)] == [
-        "999,999", "1.4 million", "999 million", "1.235 billion",
+    counts = (1, 999_999, 1_404_000, 999_999_999, 1_234_567_890, 1_500_000_000_000)
+    assert [readable_count(count, "word") for count in counts] == [
+        "1 word", "999,999 words", "1.4 million words", "1000 million words", "1.23 billion words",
+        "1500 billion words",
     ]  # fmt: skip
-    assert [readable_time(seconds) for seconds in (59, 60, 3599, 3600, 200_000)] == [
-        "59 seconds", "1 minute", "60 minutes", "1 hour", "55.6 hours",
+    assert [readable_time(seconds) for seconds in (1, 59, 60, 3599, 3600, 200_000, 9_000_000)] == [
+        "1 second", "59 seconds", "1 minute", "60 minutes", "1 hour", "55.6 hours", "2,500 hours",
     ]  # fmt: skip
 
 
