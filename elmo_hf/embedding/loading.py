@@ -16,7 +16,9 @@ from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError, one_line
 
 
-def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load(
+    folder: str | Path, model_class: type[Any] = AutoModel, *, remedy: str = "convert it again"
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model with all of its weights, and its tokenizer.
 
     `AutoModel.from_pretrained` only warns when weights are missing, and continues with random numbers. It also accepts
@@ -25,6 +27,7 @@ def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTra
     Args:
         folder: A model folder, as `elmo-hf convert` writes it, or `elmo-tiny-en`, which comes with the package.
         model_class: The class to load; by default the model without a head.
+        remedy: What to do with a damaged model, for the messages of errors.
 
     Returns:
         The model, in evaluation mode, and the tokenizer.
@@ -33,7 +36,7 @@ def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTra
         ElmoError: If a part of the folder is missing or damaged, or the class has a softmax and the folder has none.
     """
     folder = model_folder(folder)
-    with _naming_the_damaged(folder, "model"):
+    with _naming_the_damaged(folder, "model", remedy):
         integers = _integer_weights(folder)
         with quiet_loading():
             model, report = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
@@ -51,8 +54,8 @@ def load(folder: str | Path, model_class: type[Any] = AutoModel) -> tuple[PreTra
     }
     for problem, names in problems.items():
         if names:
-            raise ElmoError(f"The weights in {folder} {problem} {first_of(names)}: convert it again.")
-    with _naming_the_damaged(folder, "tokenizer"):
+            raise ElmoError(f"The weights in {folder} {problem} {first_of(names)}: {remedy}.")
+    with _naming_the_damaged(folder, "tokenizer", remedy):
         return model, AutoTokenizer.from_pretrained(folder)
 
 
@@ -76,7 +79,7 @@ def _unexpected_weights(model: PreTrainedModel, report: dict[str, Any]) -> list[
 
 
 @contextmanager
-def _naming_the_damaged(folder: str | Path, part: str) -> Iterator[None]:
+def _naming_the_damaged(folder: str | Path, part: str, remedy: str) -> Iterator[None]:
     """Turn whatever Transformers raises at a damaged folder, which can be anything, into one line that names it."""
     try:
         yield
@@ -84,7 +87,7 @@ def _naming_the_damaged(folder: str | Path, part: str) -> Iterator[None]:
         raise ElmoError(f"{folder} has a name that is not valid UTF-8: rename it.") from error
     except Exception as error:
         reason = one_line(error) or type(error).__name__
-        raise ElmoError(f"The {part} in {folder} is missing or damaged ({reason}): convert it again.") from error
+        raise ElmoError(f"The {part} in {folder} is missing or damaged ({reason}): {remedy}.") from error
 
 
 def _integer_weights(folder: Path) -> list[str]:

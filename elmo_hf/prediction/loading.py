@@ -35,7 +35,7 @@ def load(name: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     cls = next((CLASSES[each] for each in names if each in CLASSES), None)
     if cls is None:
         raise ElmoError(f"{name} {_lack_of_head(names)}: fine-tune it for a task first.")
-    return load_model(folder, cls)
+    return load_model(folder, cls, remedy="save it again after training")
 
 
 def _lack_of_head(names: list[str]) -> str:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForSequenceClassification
 from elmo_hf.prediction import load
@@ -31,6 +32,16 @@ def test_a_model_without_a_head_names_the_commands_for_it(bilm_model: Path, tmp_
     (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["ElmoForMaskedLM"]}))
     with pytest.raises(ElmoError, match="`elmo-hf fill` fills in words"):
         load(tmp_path)
+
+
+def test_a_head_without_weights_is_not_made_up(tmp_path: Path) -> None:
+    folder = save_task_model(ElmoForSequenceClassification, tmp_path / "model", num_labels=3)
+    weights = load_file(folder / "model.safetensors")
+    del weights["classifier.bias"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    with pytest.raises(ElmoError, match=r"lack, .* classifier\.bias: save it again after training\.$"):
+        load(folder)
 
 
 def test_a_folder_that_is_no_model_is_named(tmp_path: Path) -> None:
