@@ -10,15 +10,18 @@ from .shared import (
     Commands,
     add_json_lines,
     add_model,
+    add_split_sentences,
     add_tokenized,
     check_json_lines,
     json_lines,
+    make_splitter,
     printable,
     silence_libraries,
 )
 
 
 if TYPE_CHECKING:
+    from elmo_hf.data.segmentation import SentenceSplitter
     from elmo_hf.training.filling import Filling, WordFiller
 
 
@@ -56,6 +59,7 @@ def add_fill(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=int, default=5, metavar="N", help="the number of words (default: 5)")
     add_model(parser)
     add_tokenized(parser)
+    add_split_sentences(parser)
     parser.add_argument("--device", default="cpu", help="device that computes, such as cuda (default: cpu)")
     add_json_lines(parser, "the words")
     parser.set_defaults(run=_fill, wrong_usage=parser.error)
@@ -64,6 +68,8 @@ def add_fill(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def _fill(options: argparse.Namespace) -> int:
     if bool(options.texts) == bool(options.files):
         options.wrong_usage("give TEXT or --file")
+    if options.texts and options.split_sentences is not None:
+        options.wrong_usage("--split-sentences is for --file: each TEXT is a sentence")
     if options.top < 1:
         options.wrong_usage("--top must be 1 or more")
     from elmo_hf.data.corpus import find_files
@@ -72,10 +78,11 @@ def _fill(options: argparse.Namespace) -> int:
     silence_libraries()
     # refuse wrong names before loading the model
     check_json_lines(options.json_lines)
+    splitter = make_splitter(options)
     if options.files:
         find_files(options.files)
     filler = WordFiller(options.model, device=options.device)
-    sentences = _read_files(options, filler) if options.files else _read_texts(options, filler)
+    sentences = _read_files(options, splitter, filler) if options.files else _read_texts(options, filler)
     filled = (
         (sentence, position, fillings)
         for sentence in sentences
@@ -121,7 +128,9 @@ def _read_texts(options: argparse.Namespace, filler: "WordFiller") -> Iterator[_
     return iter(sentences)
 
 
-def _read_files(options: argparse.Namespace, filler: "WordFiller") -> Iterator[_Sentence]:
+def _read_files(
+    options: argparse.Namespace, splitter: "SentenceSplitter | None", filler: "WordFiller"
+) -> Iterator[_Sentence]:
     """Yield the sentences of the files that have something to fill."""
     from elmo_hf.data.corpus import read_placed_sentences
 
@@ -129,7 +138,7 @@ def _read_files(options: argparse.Namespace, filler: "WordFiller") -> Iterator[_
         return filler.split(text, str.split if options.tokenized else None)
 
     found = False
-    for file, line, words in read_placed_sentences(options.files, tokenize=split):
+    for file, line, words in read_placed_sentences(options.files, tokenize=split, splitter=splitter):
         if positions := _positions(options, filler, words):
             found = True
             yield _Sentence(words, positions, file, line)

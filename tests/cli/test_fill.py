@@ -85,13 +85,26 @@ def test_what_cannot_be_filled_is_one_line_and_leaves_nothing(
     assert [path.name for path in Path().iterdir()] == ["text.txt"]
 
 
+def test_sentences_of_a_paragraph_are_filled_one_by_one(capsys: Captured) -> None:
+    pytest.importorskip("sentencex")
+    Path("text.txt").write_text("It rained. the people of the United [MASK] agreed.\n", encoding="utf-8")
+
+    assert main(["fill", "--file", "text.txt", "--split-sentences", "en", "--top", "1"]) == 0
+
+    assert capsys.readouterr().out.startswith("# the people of the United [MASK] agreed .\n")
+
+
 def test_a_model_without_a_softmax_is_one_line(bilm_model: Path, capsys: Captured) -> None:
     assert main(["fill", "a [MASK]", "--model", str(bilm_model)]) == 1
 
     assert "has no softmax" in error_of(capsys)
 
 
-@pytest.mark.parametrize("arguments", [[], ["a [MASK]", "--file", "b"], ["a [MASK]", "--top", "0"]], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["a [MASK]", "--file", "b"], ["a [MASK]", "--top", "0"], ["a [MASK]", "--split-sentences", "en"]],
+    ids=str,
+)
 def test_options_that_do_not_belong_together_are_wrong_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["fill", *arguments])
