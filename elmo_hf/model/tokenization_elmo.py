@@ -382,8 +382,21 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             add_special_tokens: Whether to add the boundary tokens.
             **kwargs: Other options of a call.
         """
+        if isinstance(text, str) and pair is None and not add_special_tokens and not kwargs:
+            return self._cut(text)
         options = {"return_char_ids": False, **kwargs}
         return self._encode_plus(text, pair, add_special_tokens=add_special_tokens, **options).tokens()
+
+    def _cut(self, text: str) -> list[str]:
+        """Cut a text into its words by the backend alone, which is several times faster than a call."""
+        refuse_normalizer(self.backend_tokenizer)
+        with self._pool.borrow(self.backend_tokenizer) as backend:
+            # what an earlier call may have set
+            backend.no_truncation()
+            backend.no_padding()
+            backend.encode_special_tokens = self.split_special_tokens
+            offsets = backend.encode(prepare_for_rust((text,)), add_special_tokens=False).offsets
+        return [text[start:end] for start, end in offsets]
 
     def words_to_char_ids(self, words: Sequence[str]) -> np.ndarray:
         """Convert words to character ids, `[n, C]` in int64 for `n` words.

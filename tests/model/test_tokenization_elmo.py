@@ -127,9 +127,22 @@ def test_any_text_gives_the_words_of_its_offsets(tokenizer: ElmoTokenizer, text:
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
 
     cut = [text[start:end] for start, end in encoded["offset_mapping"]]
-    assert encoded.tokens() == cut
+    assert encoded.tokens() == tokenizer.tokenize(text) == cut
     assert encoded["char_ids"] == rows(*cut)
     assert "".join(cut) == "".join(text.split())
+
+
+def test_tokenize_does_not_depend_on_the_call_before() -> None:
+    tokenizer = ElmoTokenizer(mask_token="<MASK>")
+    tokenizer.add_tokens(["New York"])
+    text = "in New York, a<MASK> is <S> </S> ."
+    words = ["in", "New York", ",", "a", "<MASK>", "is", "<S>", "</S>", "."]
+
+    assert tokenizer.tokenize(text) == words
+    assert tokenizer(text, truncation=True, max_length=4, padding="max_length").tokens() != words
+    assert tokenizer.tokenize("a") == ["a"]
+    assert tokenizer(text, split_special_tokens=True, add_special_tokens=False).tokens() != words
+    assert tokenizer.tokenize(text) == words
 
 
 # shapes of input and output
