@@ -1,4 +1,4 @@
-"""Transformers' example scripts run_ner.py, run_glue.py and run_swag.py, as they are, train and evaluate ELMo.
+"""Transformers' example scripts run_ner.py, run_glue.py, run_swag.py and run_qa.py, as they are, train ELMo.
 
 No package has them: `ELMO_HF_TRANSFORMERS_EXAMPLES` names the folder `examples/pytorch` of a checkout of Transformers.
 docs/fine-tuning.md has the commands. They also need the packages datasets, evaluate and seqeval.
@@ -49,6 +49,26 @@ class Numbers(evaluate.Metric):
 
     def _compute(self, predictions, references):
         return {"NAME": float(np.mean(FORMULA))}
+"""
+
+ANSWERS = """
+import datasets
+import evaluate
+
+class Answers(evaluate.Metric):
+    def _info(self):
+        words = datasets.Value("string")
+        prediction = {"id": words, "prediction_text": words}
+        if NEGATIVE:
+            prediction["no_answer_probability"] = datasets.Value("float32")
+        answers = datasets.Sequence({"text": words, "answer_start": datasets.Value("int32")})
+        features = datasets.Features({"predictions": prediction, "references": {"id": words, "answers": answers}})
+        return evaluate.MetricInfo(description="", citation="", features=features)
+
+    def _compute(self, predictions, references):
+        pairs = zip(predictions, references)
+        right = [found["prediction_text"] in (wanted["answers"]["text"] or [""]) for found, wanted in pairs]
+        return {"exact": sum(right) / len(right)}
 """
 
 SENTENCES = {
@@ -201,3 +221,47 @@ def test_run_swag(scripts: Path, tmp_path: Path) -> None:
     metrics = run(scripts / "multiple-choice" / "run_swag.py", tmp_path, "--max_seq_length", "16", predicts=False)
 
     assert metrics["eval_accuracy"] == 1
+
+
+# the answers are far from each other in a context of several windows
+STORY = (
+    "Ann Lee lives in New York . "
+    + "It rained , and then it rained more . " * 3
+    + "Bob has a red house in the hills ."
+)
+QUESTIONS = [
+    ("Where does Ann Lee live ?", "New York"),
+    ("Who lives in New York ?", "Ann Lee"),
+    ("What has Bob ?", "a red house"),
+    ("Where is the house of Bob ?", "in the hills"),
+]
+
+
+@pytest.mark.parametrize("negative", [False, True], ids=["squad", "squad_v2"])
+@pytest.mark.parametrize("options", [{}, {"head": "bidaf", "mix_at": "both"}], ids=["linear", "bidaf"])
+def test_run_qa(options: dict[str, str], negative: bool, scripts: Path, tmp_path: Path) -> None:
+    save_start(tmp_path / "start", **options)
+    rows = [
+        {"id": str(number), "question": question, "context": STORY}
+        | {"answers": {"text": [answer], "answer_start": [STORY.index(answer)]}}
+        for number, (question, answer) in enumerate(QUESTIONS)
+    ]
+    if negative:
+        nothing = {"text": [], "answer_start": []}
+        rows.append({"id": "none", "question": "When did we sing ?", "context": STORY, "answers": nothing})
+    (tmp_path / "train.json").write_text(json.dumps({"data": rows}), encoding="utf-8")
+    write_metric(tmp_path, "squad_v2" if negative else "squad", ANSWERS.replace("NEGATIVE", str(negative)))
+
+    script = scripts / "question-answering" / "run_qa.py"
+    windows = ["--max_seq_length", "24", "--doc_stride", "6"]
+    metrics = run(script, tmp_path, *windows, *(["--version_2_with_negative"] if negative else []))
+
+    predicted = json.loads((tmp_path / "trained" / "predict_predictions.json").read_text())
+    wanted = {row["id"]: (row["answers"]["text"] or [""])[0] for row in rows}
+    if options:
+        assert predicted == wanted
+        assert metrics["eval_exact"] == 1
+    else:
+        # a linear head chooses words that are like the question
+        assert metrics["eval_exact"] >= 0.25
+        assert all(answer in STORY for answer in predicted.values())
