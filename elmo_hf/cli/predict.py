@@ -23,6 +23,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from elmo_hf.prediction.inputs import PredictionInput
+    from elmo_hf.prediction.tasks import Task
 
 
 def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -33,7 +34,8 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
         help="tag, classify or score sentences with a fine-tuned model",
         description="Write what a fine-tuned model says of each sentence: tags and entities, the label and the "
         "probabilities of all labels, a number, the best of several answers, or the answer in a context. Pairs of "
-        "sentences, and questions, are records with these fields. Records keep their other fields.",
+        "sentences, and questions, are records with these fields; questions may be in SQuAD's JSON. Records keep "
+        "their other fields.",
         epilog='examples: elmo-hf predict my-ner --text "Ann met Bob in New York."; '
         "elmo-hf predict my-classes reviews.csv --output classes.csv",
     )
@@ -107,10 +109,11 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     # the token layer is computed once for each distinct word
     elmo: Any = model.base_model
     elmo.cache_words(CACHED_WORDS)
+    task = make_task(model)
     results = predict(
         model,
         tokenizer,
-        _read_inputs(options),
+        _read_inputs(options, task),
         text_field=options.text_field,
         pair_field=options.pair_field,
         tokenized=options.tokenized,
@@ -119,7 +122,7 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     count = 0
     with _opened(options.output) as file:
         delimiter = "," if options.output is not None and options.output.suffix == ".csv" else "\t"
-        write = make_writer(file_format, file, make_task(model), delimiter=delimiter)
+        write = make_writer(file_format, file, task, delimiter=delimiter)
         # a bar would stand between the answers on a terminal
         hidden = not shows_progress() or (options.output is None and sys.stdout.isatty())
         for result in tqdm(results, unit=" inputs", disable=hidden):
@@ -128,11 +131,15 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     return count
 
 
-def _read_inputs(options: argparse.Namespace) -> "Iterator[PredictionInput]":
+def _read_inputs(options: argparse.Namespace, task: "Task") -> "Iterator[PredictionInput]":
     """Read what the options name: sentences, or records with all of their fields."""
+    from elmo_hf.data.questions import read_question_records
     from elmo_hf.data.records import read_records
+    from elmo_hf.prediction.tasks import QuestionAnswering
 
     def records(path: str) -> "Iterable[PredictionInput]":
+        if isinstance(task, QuestionAnswering):
+            return read_question_records(path)
         return (record for _, record in read_records(path))
 
     return read_input(options, records)

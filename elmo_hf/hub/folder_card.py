@@ -28,6 +28,7 @@ INTRODUCTION = {
     "regression": "Fine-tuned to give sentences a number.",
     "regression of pairs": "Fine-tuned to give pairs of sentences a number.",
     "multiple-choice": "Fine-tuned to choose the answer to a question.",
+    "question-answering": "Fine-tuned to find the answer to a question in a text.",
 }
 
 LIMITS = """\
@@ -40,6 +41,7 @@ INTENDED = {
     "token-classification": "Labels of words, of texts like those that it was fine-tuned on.",
     "text-classification": "Labels of sentences, of texts like those that it was fine-tuned on.",
     "multiple-choice": "Answers to questions like those that it was fine-tuned on.",
+    "question-answering": "Answers to questions, and texts that hold them, like those that it was fine-tuned on.",
 }
 
 

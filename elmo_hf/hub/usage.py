@@ -24,6 +24,7 @@ TASKS = {
     "ElmoForTokenClassification": "token-classification",
     "ElmoForSequenceClassification": "text-classification",
     "ElmoForMultipleChoice": "multiple-choice",
+    "ElmoForQuestionAnswering": "question-answering",
 }
 VECTORS = "feature-extraction"
 
@@ -86,6 +87,23 @@ with torch.no_grad():
 print(answers[scores.argmax()])
 """
 
+ANSWER_CODE = """\
+import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}"{trust})
+model = AutoModelForQuestionAnswering.from_pretrained("{name}"{trust})
+question, context = "{left}", "{text}"
+batch = tokenizer(question, context, return_offsets_mapping=True, return_tensors="pt")
+offsets = batch.pop("offset_mapping")[0]
+in_context = torch.tensor([part == 1 for part in batch.sequence_ids()])
+with torch.no_grad():
+    output = model(**batch)
+first = output.start_logits[0].where(in_context, -torch.inf).argmax()
+last = first + output.end_logits[0].where(in_context, -torch.inf)[first:].argmax()
+print(context[offsets[first, 0] : offsets[last, 1]])
+"""
+
 OUTPUTS = """\
 `output.last_hidden_state` is the mix of the layers, the ELMo vector; `output.hidden_states` are the layers, the token
 layer first. The tokens `{begin}` and `{end}` around each sentence have vectors, too."""
@@ -108,6 +126,7 @@ COMMANDS = {
     "text-classification": "`elmo-hf predict {name} FILE` labels the sentences of a file.",
     "pairs": "`elmo-hf predict {name} FILE` labels the pairs of a file, such as a table in CSV.",
     "multiple-choice": "`elmo-hf predict {name} FILE` answers the questions of a file in JSON Lines.",
+    "question-answering": "`elmo-hf predict {name} FILE` answers the questions of a file, such as SQuAD's.",
 }
 
 
@@ -207,6 +226,8 @@ def task_code(model: Model) -> str:
     """Return the code for the task of a model, to be filled in."""
     if model.task == "multiple-choice":
         return CHOICE_CODE
+    if model.task == "question-answering":
+        return ANSWER_CODE
     labels: Any = model.config.id2label or {}
     if model.task == "fill-mask":
         call, variable, options = FILL_CODE, "fill", ""

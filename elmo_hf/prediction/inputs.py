@@ -12,6 +12,7 @@ from elmo_hf.data.records import check_same_kind, checked_text, find_text_column
 from elmo_hf.embedding.sentences import Sentence, SentenceInput, read_column, read_sentence
 from elmo_hf.errors import ElmoError
 
+from .answers import cut_windows
 from .tasks import Task
 
 
@@ -44,7 +45,8 @@ class Example(NamedTuple):
     Attributes:
         fields: What its result begins with: the fields of a record, or the text.
         sentence: The sentence, the first one of a pair, or the context of a question.
-        rows: What the model reads: one row, or one for each answer to a question; none for an empty text.
+        rows: What the model reads: one row, or one for each answer to a question, or for each window of a
+            context; none for an empty text.
     """
 
     fields: dict[str, Any]
@@ -183,7 +185,9 @@ class InputReader:
         question, given = self._split(checked_text(text, record[text])), record[name]
         if not self.task.has_choices:
             context = self._split(checked_text(name, given))
-            return Example(dict(record), context, [Row(question.words, context.words)] if context.words else [])
+            windows = cut_windows(len(context.words)) if context.words else []
+            rows = [Row(question.words, context.words[start:end]) for start, end in windows]
+            return Example(dict(record), context, rows)
         if not isinstance(given, list) or not given:
             raise ElmoError(f"{name} is {given!r:.80}: give a list of answers.")
         rows = [Row(question.words, self._split(checked_text(name, choice)).words) for choice in given]

@@ -9,9 +9,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from elmo_hf.data.batches import BATCHES_PER_WINDOW, batches_by_length, windows
 from elmo_hf.embedding.vectors import POSITIONS_PER_SENTENCE, Progress, explaining_lack_of_memory
+from elmo_hf.errors import ElmoError
 
-from .inputs import InputReader, PredictionInput, Row, check_inputs
-from .tasks import Result, Task, make_task
+from .answers import MAX_ANSWER_WORDS
+from .inputs import Example, InputReader, PredictionInput, Row, check_inputs
+from .tasks import DIGITS, QuestionAnswering, Result, Task, make_task
 
 
 # a record's own field that has the name of an answer, such as the label of a test set
@@ -60,8 +62,8 @@ def predict(
         * of a regression `score`;
         * of a model that chooses `choice`, the number of the best answer, counted from 0, and the `scores` of all;
         * of a model that answers questions `answer`, its `start` and `end` in the context, counted in characters, and
-          `score`, the probability of its first word times that of its last. All but the score are `None` if the
-          context has no answer.
+          `score`, the probability of its first word times that of its last. All but the score are `None` if it is
+          more probable that the context has no answer. `answer` gives several answers.
 
         A text without words has no tags, and its label and scores are `None`.
 
@@ -74,16 +76,80 @@ def predict(
     return _predict(_RowRunner(model, tokenizer, task, batch_size), reader, check_inputs(inputs), progress)
 
 
+def answer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    questions: Iterable[tuple[str, str]],
+    *,
+    top_k: int = 1,
+    max_words: int = MAX_ANSWER_WORDS,
+    no_answer: bool = False,
+    batch_size: int = 32,
+) -> Iterator[list[Result]]:
+    """Find the answers to questions in their contexts, as the pipeline `question-answering` of Transformers 4 did.
+
+    A context of more than 400 words is read in windows that overlap.
+
+    Args:
+        model: An `ElmoForQuestionAnswering` in evaluation mode, on any device; `load` loads one.
+        tokenizer: The tokenizer of the model.
+        questions: Each a question and its context.
+        top_k: The most answers to each question; they differ, but may overlap.
+        max_words: The most words of an answer.
+        no_answer: Rank no answer among the answers, with the text `""`; for a model that was trained on questions
+            without one.
+        batch_size: The number of windows to compute at once.
+
+    Yields:
+        For each question its answers, the best first. Each is a dictionary of `answer`, the text, `start` and `end`,
+        its place in the context, counted in characters, and `score`, the probability of its first word times that of
+        its last. A context without words has none.
+
+    Raises:
+        ElmoError: If the model has no head for this, or, when the iterator comes to it, a question or context is no
+            text.
+        ValueError: If the model is in training mode, or a number is not positive.
+    """
+    if not isinstance(_checked_task(model, batch_size), QuestionAnswering):
+        raise ElmoError(f"{type(model).__name__} answers no questions: load an ElmoForQuestionAnswering.")
+    if top_k < 1 or max_words < 1:
+        raise ValueError(f"top_k is {top_k} and max_words {max_words}: they must be at least 1.")
+    task = QuestionAnswering(model, top_k=top_k, max_words=max_words)
+    reader = InputReader(tokenizer, task, text_field=None, pair_field=None, tokenized=False)
+    runner = _RowRunner(model, tokenizer, task, batch_size)
+    records = ({"question": question, "context": context} for question, context in questions)
+    return (
+        _ranked(*task.find(example, numbers), top_k=top_k, no_answer=no_answer)
+        for example, numbers in _run(runner, reader, records)
+    )
+
+
+def _ranked(found: list[Result], none: float, *, top_k: int, no_answer: bool) -> list[Result]:
+    """Return the best answers, with no answer among them if it is wanted."""
+    if no_answer:
+        nothing = {"answer": "", "start": 0, "end": 0, "score": none}
+        found = sorted([*found, nothing], key=lambda each: -each["score"])
+    return [{**each, "score": round(each["score"], DIGITS)} for each in found[:top_k]]
+
+
 def _predict(
     runner: "_RowRunner", reader: InputReader, inputs: Iterable[PredictionInput], progress: Progress | None
 ) -> Iterator[Result]:
+    for example, numbers in _run(runner, reader, inputs, progress):
+        result = runner.task.answer(example, numbers)
+        given = {f"{GIVEN}{name}" if name in result else name: value for name, value in example.fields.items()}
+        yield given | result
+
+
+def _run(
+    runner: "_RowRunner", reader: InputReader, inputs: Iterable[PredictionInput], progress: Progress | None = None
+) -> Iterator[tuple[Example, list[Any]]]:
+    """Yield each input with what the task computes of its rows."""
     examples = map(reader.read, count(1), inputs)
     for window in windows(examples, max_items=BATCHES_PER_WINDOW * runner.batch_size):
         numbers = iter(runner.run([row for example in window for row in example.rows]))
         for example in window:
-            answer = runner.task.answer(example, list(islice(numbers, len(example.rows))))
-            given = {f"{GIVEN}{name}" if name in answer else name: value for name, value in example.fields.items()}
-            yield given | answer
+            yield example, list(islice(numbers, len(example.rows)))
         if progress is not None:
             progress(len(window))
 
@@ -138,4 +204,4 @@ class _RowRunner:
         return [self.unreadable.get(word, word) for word in words]
 
 
-__all__ = ["PredictionInput", "predict"]
+__all__ = ["PredictionInput", "answer", "predict"]

@@ -4,10 +4,10 @@ Shape notation: `B` rows, `T` words with boundary tokens, `K` labels.
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 
 from elmo_hf.data.tagged import find_spans, tag_scheme
@@ -18,6 +18,8 @@ from elmo_hf.model.modeling_elmo import (
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
 )
+
+from .answers import MAX_ANSWER_WORDS, best_spans, cut_windows, span_chances
 
 
 if TYPE_CHECKING:
@@ -239,72 +241,63 @@ class Choice(Task):
         return {name: value for name, value in result.items() if name not in self.columns}, [row]
 
 
-class Answer(NamedTuple):
+class QuestionAnswering(Task):
     """The words of a context that answer a question.
 
-    Attributes:
-        words: The numbers of the first and the last word, counted from 0; `None` if the context has no answer.
-        score: The probability of the first word, times that of the last.
+    Args:
+        model: The model.
+        top_k: The most answers to find.
+        max_words: The most words of an answer.
     """
-
-    words: tuple[int, int] | None
-    score: float
-
-
-class QuestionAnswering(Task):
-    """The words of a context that answer a question."""
 
     num_sentences = (2,)
     question_fields = ("context", "passage", "paragraph")
     answers = columns = ("answer", "start", "end", "score")
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, top_k: int = 1, max_words: int = MAX_ANSWER_WORDS) -> None:
         del model
         self.names = []
+        self.top_k = top_k
+        self.max_words = max_words
 
-    def compute(self, model: Any, batch: Batch) -> list[Answer]:
-        """Return the best answer of each row, or that it has none."""
+    def compute(self, model: Any, batch: Batch) -> list[np.ndarray]:
+        """Return the probabilities of no answer and of each word of each row's context, `[1 + W, 2]`."""
         output = model(**batch)
         mask = batch["attention_mask"].bool()
         sentences, words = model.find_words(batch["input_ids"], mask)
         # [B, T, 2]
-        scores = torch.stack([output.start_logits, output.end_logits], dim=2).float().log_softmax(dim=1).cpu()
-        # where the row begins stands for no answer
-        contexts, begins = (words & (sentences == 2)).cpu(), mask.byte().argmax(dim=1).tolist()
+        logits = torch.stack([output.start_logits, output.end_logits], dim=2).float().cpu().numpy()
+        contexts, real = (words & (sentences == 2)).cpu().numpy(), mask.cpu().numpy()
         return [
-            best_answer(row[context], float(row[begin].sum()))
-            for row, context, begin in zip(scores, contexts, begins, strict=True)
+            span_chances(scores[kept], context[kept])
+            for scores, context, kept in zip(logits, contexts, real, strict=True)
         ]
 
-    def answer(self, example: "Example", numbers: Sequence[Answer]) -> Result:
+    def find(self, example: "Example", numbers: Sequence[np.ndarray]) -> tuple[list[Result], float]:
+        """Return the best answers in the windows of a context, and the probability that there is none."""
+        if not numbers:
+            return [], 1.0
+        text, words, _ = example.sentence
+        starts = [start for start, _ in cut_windows(len(words))]
+        spans, none = best_spans(numbers, starts, max_words=self.max_words, top_k=self.top_k)
+        offsets, found = example.offsets(), []
+        for first, last, score in spans:
+            start, end = offsets[first][0], offsets[last][1]
+            found.append({"answer": text[start:end], "start": start, "end": end, "score": score})
+        return found, none
+
+    def answer(self, example: "Example", numbers: Sequence[np.ndarray]) -> Result:
         """Return `answer`, its `start` and `end` in the context, counted in characters, and its `score`."""
-        found = numbers[0] if numbers else Answer(None, 1.0)
-        if found.words is None:
-            return {"answer": None, "start": None, "end": None, "score": round(found.score, DIGITS)}
-        offsets = example.offsets()
-        start, end = offsets[found.words[0]][0], offsets[found.words[1]][1]
-        text = example.sentence.text[start:end]
-        return {"answer": text, "start": start, "end": end, "score": round(found.score, DIGITS)}
+        found, none = self.find(example, numbers)
+        best: Result = {"answer": None, "start": None, "end": None, "score": none}
+        if found and found[0]["score"] >= none:
+            best = found[0]
+        return {**best, "score": round(best["score"], DIGITS)}
 
     def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
         """Show a question a row."""
         beside = {name: value for name, value in result.items() if name not in self.answers}
         return beside, [{name: result[name] for name in self.columns}]
-
-
-def best_answer(scores: torch.Tensor, none: float) -> Answer:
-    """Find the best first and last word.
-
-    Args:
-        scores: `[n, 2]`, logarithms of the probabilities of each word of a context as the first and as the last.
-        none: The logarithm of the probability that there is no answer.
-    """
-    # [n]: the best answers that end with each word
-    firsts, places = scores[:, 0].cummax(dim=0)
-    total, last = (firsts + scores[:, 1]).max(dim=0)
-    if total < none:
-        return Answer(None, math.exp(none))
-    return Answer((int(places[last]), int(last)), math.exp(total))
 
 
 TASKS: dict[type[Any], type[Task]] = {
@@ -336,13 +329,11 @@ def rounded(numbers: torch.Tensor | Sequence[float]) -> list[float]:
 
 __all__ = [
     "TASKS",
-    "Answer",
     "Choice",
     "Classification",
     "QuestionAnswering",
     "Result",
     "Tagging",
     "Task",
-    "best_answer",
     "make_task",
 ]

@@ -64,9 +64,9 @@ def load_task_model(
     """Load a language model with a new head for these labels, or a model of this task to train further.
 
     Args:
-        cls: `ElmoForTokenClassification` or `ElmoForSequenceClassification`.
+        cls: `ElmoForTokenClassification`, `ElmoForSequenceClassification` or `ElmoForQuestionAnswering`.
         name: A folder, a name on the Hub, or `elmo-tiny-en`.
-        labels: All labels of the data; `None` for regression.
+        labels: All labels of the data; none for a task that has no labels, and `None` for regression.
         default_head: The head for a language model if `fields` names none.
         **fields: Fields of the configuration to set; `None` keeps the model's own value.
 
@@ -95,8 +95,9 @@ def load_task_model(
             labels = own
         elif default_head is not None:
             fields.setdefault("head", default_head)
-        names = dict(enumerate(labels)) if labels else {0: "score"}
-        fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
+        names = {0: "score"} if labels is None else dict(enumerate(labels))
+        if names:
+            fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
         with quiet_loading():
             model, report = cls.from_pretrained(name, output_loading_info=True, **fields)
         # all but the biLM is new for this task
@@ -206,7 +207,8 @@ def train(
         options: The options of the run.
         model: The model, with the labels of the data.
         tokenizer: Its tokenizer.
-        rows: For each split, the tokenizer's output for each sentence or pair, with `labels`.
+        rows: For each split, the tokenizer's output for each sentence or pair, with `labels`, or `start_positions`
+            and `end_positions`.
         collator: Makes a batch of rows.
         best: The metric by which the best epoch is chosen.
         **more: Other arguments of `Trainer`.
@@ -320,7 +322,8 @@ def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row],
     }
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(json.dumps([row["input_ids"], row["labels"]]).encode())
+        labels = row["labels"] if "labels" in row else [row["start_positions"], row["end_positions"]]
+        digest.update(json.dumps([row["input_ids"], labels]).encode())
     job["data"] = digest.hexdigest()[:16]
     checkpoint = last_checkpoint(folder) if options.resume else None
     if checkpoint is None:

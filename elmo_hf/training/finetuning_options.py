@@ -157,7 +157,13 @@ Options = TypeVar("Options", bound=FineTuningOptions)
 
 
 def add_options(
-    parser: argparse.ArgumentParser, cls: type[ElmoTaskModel], *, formats: str, usual_head: str, learning_rate: float
+    parser: argparse.ArgumentParser,
+    cls: type[ElmoTaskModel],
+    *,
+    formats: str,
+    usual_head: str,
+    learning_rate: float,
+    has_labels: bool = True,
 ) -> Any:
     """Add the options of `FineTuningOptions` to a command line.
 
@@ -167,6 +173,7 @@ def add_options(
         formats: The file formats that the command reads, for the help.
         usual_head: The head that is chosen if none is given, for the help.
         learning_rate: The learning rate of a head if none is given.
+        has_labels: Whether the task has labels of its own, of which some may not occur in the training data.
 
     Returns:
         The group of options of the data, to which a script adds its own.
@@ -183,9 +190,10 @@ def add_options(
         default=["train", "validation", "test"],
         help="its splits for training, development and test (default: train validation test)",
     )
-    data.add_argument(
-        "--labels", nargs="+", default=[], metavar="LABEL", help="labels that do not occur in the training data"
-    )
+    if has_labels:
+        data.add_argument(
+            "--labels", nargs="+", default=[], metavar="LABEL", help="labels that do not occur in the training data"
+        )
     _add_model_options(parser.add_argument_group("model"), cls, usual_head)
     _add_training_options(parser.add_argument_group("training"), learning_rate)
     parser.set_defaults(default_learning_rate=learning_rate)

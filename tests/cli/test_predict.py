@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elmo_hf import ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf import ElmoForQuestionAnswering, ElmoForSequenceClassification, ElmoForTokenClassification
 from elmo_hf.cli import main
 from elmo_hf.data.tagged import read_tagged
 from elmo_hf.prediction import load, predict
@@ -180,3 +180,26 @@ def test_a_closed_pipe_and_a_full_disk(classifier: str, monkeypatch: pytest.Monk
         monkeypatch.setattr(sys, "stdout", full)
         assert main(["predict", classifier, "--text=a"]) == 1
     assert error_of(capsys) == "elmo-hf: error: standard input or output fails: No space left on device\n"
+
+
+def test_the_questions_of_squads_json_and_of_records(tmp_path: Path, capsys: Captured) -> None:
+    model = str(save_task_model(ElmoForQuestionAnswering, tmp_path / "model"))
+    # what the library prints of loading and saving
+    capsys.readouterr()
+    asked = [{"id": "q1", "question": "Who met Bob?"}, {"id": "q2", "question": "Where?"}]
+    context = "Ann met Bob, in New York."
+    squad = {"data": [{"title": "x", "paragraphs": [{"context": context, "qas": asked}]}]}
+    (tmp_path / "squad.json").write_text(json.dumps(squad, indent=1), encoding="utf-8")
+    records = [{"context": context, **question} for question in asked]
+    (tmp_path / "lines.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+
+    assert main(["predict", model, str(tmp_path / "squad.json")]) == 0
+    results = printed(capsys)
+    assert results == answers(model, records)
+    capsys.readouterr()
+    assert [list(result)[:3] for result in results] == [["context", "id", "question"]] * 2
+    assert main(["predict", model, str(tmp_path / "lines.jsonl"), "--output-format", "table"]) == 0
+
+    header, first, _ = capsys.readouterr().out.splitlines()
+    assert header.split("\t") == ["input", "context", "id", "question", "answer", "start", "end", "score"]
+    assert first.split("\t")[4] == (results[0]["answer"] or "")

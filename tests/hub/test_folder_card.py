@@ -17,6 +17,7 @@ from elmo_hf import (
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
     ElmoForPreTraining,
+    ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
@@ -50,6 +51,7 @@ KINDS = {
     "default_pairs": (ElmoForSequenceClassification, {"num_labels": 3, "training_history": PAIRS},
                       "text-classification", "label pairs of sentences"),
     "choices": (ElmoForMultipleChoice, {}, "multiple-choice", "AutoModelForMultipleChoice"),
+    "answers": (ElmoForQuestionAnswering, {}, "question-answering", "find the answer to a question in a text"),
 }  # fmt: skip
 
 

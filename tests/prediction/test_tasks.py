@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from elmo_hf import (
+    ElmoError,
     ElmoForMultipleChoice,
     ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
@@ -19,8 +19,7 @@ from elmo_hf import (
 )
 from elmo_hf.data.tagged import find_spans
 from elmo_hf.model import crf_elmo
-from elmo_hf.prediction import predict
-from elmo_hf.prediction.tasks import Answer, best_answer
+from elmo_hf.prediction import answer, predict
 from support.task_models import NAMES
 
 
@@ -196,19 +195,47 @@ def test_a_question_without_an_answer(make_model: MakeModel, tokenizer: PreTrain
     assert result == {"question": "a", "context": "", "answer": None, "start": None, "end": None, "score": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("starts", "ends", "none", "expected"),
-    [
-        # the best first word stands behind the best last word
-        ([0.1, 0.2, 0.6], [0.1, 0.7, 0.1], 0.01, Answer((1, 1), 0.14)),
-        ([0.5, 0.2, 0.1], [0.1, 0.1, 0.7], 0.01, Answer((0, 2), 0.35)),
-        ([0.5, 0.2, 0.1], [0.1, 0.1, 0.7], 0.36, Answer(None, 0.36)),
-    ],
-)
-def test_an_answer_begins_before_it_ends(
-    starts: list[float], ends: list[float], none: float, expected: Answer
-) -> None:
-    found = best_answer(torch.tensor([starts, ends]).T.log(), math.log(none))
+def test_several_answers_and_no_answer_are_ranked(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    model, asked = make_model(ElmoForQuestionAnswering), ("Who met Bob?", "Ann met Bob, in New York.")
 
-    assert found.words == expected.words
-    assert found.score == pytest.approx(expected.score)
+    (found,) = answer(model, tokenizer, [asked], top_k=1000, max_words=2, no_answer=True)
+    (best,) = answer(model, tokenizer, [asked], top_k=3, max_words=2)
+
+    # eight words, seven pairs of them, and no answer
+    assert len({(each["start"], each["end"]) for each in found}) == 8 + 7 + 1
+    scores = [each["score"] for each in found]
+    assert scores == sorted(scores, reverse=True)
+    assert best == [each for each in found if each["answer"]][:3]
+    assert all(asked[1][each["start"] : each["end"]] == each["answer"] for each in found)
+    (result,) = predict(model, tokenizer, [{"question": asked[0], "context": asked[1]}])
+    assert result["score"] == scores[0]
+    assert list(answer(model, tokenizer, [("Who?", "")])) == [[]]
+    nothing = {"answer": "", "start": 0, "end": 0, "score": 1.0}
+    assert list(answer(model, tokenizer, [("Who?", "")], no_answer=True)) == [[nothing]]
+
+
+def test_a_long_context_is_read_in_windows(
+    make_model: MakeModel, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model(ElmoForQuestionAnswering)
+    monkeypatch.setattr("elmo_hf.prediction.answers.MAX_CONTEXT_WORDS", 6)
+    context = "Ann met Bob in New York . It rained there , and we sang ."
+    words = context.split()
+    windows = [words[start : start + 6] for start in range(0, 15, 4)]
+    assert windows[-1][-1] == "."
+
+    (found,) = answer(model, tokenizer, [("Who ?", context)], top_k=3, max_words=2)
+    parts = list(answer(model, tokenizer, [("Who ?", " ".join(part)) for part in windows], top_k=1000, max_words=2))
+
+    best = max((each for part in parts for each in part), key=lambda each: each["score"])
+    assert (found[0]["score"], found[0]["answer"]) == (best["score"], best["answer"])
+    assert all(context[each["start"] : each["end"]] == each["answer"] for each in found)
+
+
+def test_another_model_answers_no_questions(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    with pytest.raises(
+        ElmoError, match="ElmoForMultipleChoice answers no questions: load an ElmoForQuestionAnswering"
+    ):
+        answer(make_model(ElmoForMultipleChoice), tokenizer, [])
+    with pytest.raises(ValueError, match="top_k is 0 and max_words 30: they must be at least 1"):
+        answer(make_model(ElmoForQuestionAnswering), tokenizer, [], top_k=0)

@@ -1,0 +1,188 @@
+"""`data.questions`: SQuAD's JSON in its versions, places of answers, and scores against figures computed by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmo_hf import ElmoError
+from elmo_hf.data.questions import (
+    Answer,
+    Question,
+    answer_f1,
+    exact_match,
+    find_answer,
+    load_questions,
+    normalize_answer,
+    question_of,
+    read_question_records,
+    read_questions,
+    score_answers,
+)
+
+
+CONTEXT = "Ann saw Bob. Bob saw Ann in New York."
+
+
+def squad(*asked: dict[str, Any]) -> dict[str, Any]:
+    return {"version": "1.1", "data": [{"title": "x", "paragraphs": [{"context": CONTEXT, "qas": list(asked)}]}]}
+
+
+def write(path: Path, content: Any, indent: int | None = None) -> Path:
+    path.write_text(json.dumps(content, indent=indent), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_both_versions_of_squad(indent: int | None, tmp_path: Path) -> None:
+    found = {"id": "1", "question": "Who?", "answers": [{"text": "Bob", "answer_start": 13}]}
+    nothing = {"id": "2", "question": "Why?", "answers": [], "is_impossible": True}
+    likely = {"plausible_answers": [{"text": "Ann", "answer_start": 0}]}
+    path = write(tmp_path / "x.json", squad(found, {**nothing, **likely}), indent)
+
+    assert read_questions(path) == [
+        Question("1", "Who?", CONTEXT, [Answer("Bob", 13)]),
+        Question("2", "Why?", CONTEXT, []),
+    ]
+
+
+def test_flat_records_and_records_one_a_line(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "question": "Who?", "context": CONTEXT, "answers": {"text": ["Ann"], "answer_start": [0]}},
+        {"question": "Why?", "context": CONTEXT, "answers": {"text": [], "answer_start": []}},
+    ]
+    expected = [Question("1", "Who?", CONTEXT, [Answer("Ann", 0)]), Question("2", "Why?", CONTEXT, [])]
+    (tmp_path / "lines.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+    assert read_questions(write(tmp_path / "data.json", {"data": rows})) == expected
+    assert read_questions(write(tmp_path / "list.json", rows)) == expected
+    assert read_questions(tmp_path / "lines.json") == expected
+    assert [record["question"] for record in read_question_records(tmp_path / "lines.json")] == ["Who?", "Why?"]
+
+
+def test_a_data_set_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets", reason="the library datasets is not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    row = {"id": "1", "question": "Who?", "context": CONTEXT, "answers": {"text": ["Ann"], "answer_start": [0]}}
+    (tmp_path / "set").mkdir()
+    write(tmp_path / "set" / "train.jsonl", row)
+
+    assert load_questions(str(tmp_path / "set"), "train") == [Question("1", "Who?", CONTEXT, [Answer("Ann", 0)])]
+
+
+def test_an_answer_elsewhere_is_found_and_one_nowhere_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = [{"text": "Bob", "answer_start": 11}, {"text": "Eve", "answer_start": 0}, {"text": "Ann"}]
+    path = write(tmp_path / "x.json", squad({"id": "1", "question": "Who?", "answers": answers}))
+
+    (asked,) = read_questions(path)
+
+    assert asked.answers == [Answer("Bob", 13), Answer("Eve", None), Answer("Ann", 0)]
+    assert "x.json: 1 answers are not where they should begin; their text was found." in caplog.text
+    assert "x.json: 1 answers are not in their context, and teach nothing." in caplog.text
+
+
+@pytest.mark.parametrize(("start", "place"), [(0, 8), (8, 8), (10, 8), (11, 13), (400, 13), (-5, 8), (None, 8)])
+def test_the_nearest_place_of_an_answer(start: int | None, place: int) -> None:
+    assert find_answer(CONTEXT, "Bob", start) == place
+    assert find_answer("aaaa", "aa", 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"question": None}, "question 1: question is None: give a text"),
+        ({"context": ["a"]}, r"question 1: context is \['a'\]: give a text"),
+        ({"answers": None}, "question 1: answers are None: give a list, each with a text and answer_start"),
+        ({"answers": [{"text": ""}]}, "question 1: answers are .*: give a list"),
+        ({"answers": [{"text": "Ann", "answer_start": "0"}]}, "question 1: answers are .*: give a list"),
+        ({"answers": {"text": ["Ann"], "answer_start": []}}, "question 1: answers are .*: give a list"),
+    ],
+)
+def test_a_part_that_cannot_be_used_is_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    asked = {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}], **change}
+
+    with pytest.raises(ElmoError, match=f"x.json, {message}"):
+        read_questions(write(tmp_path / "x.json", squad(asked)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"data": [{"paragraphs": [{"qas": [{}]}]}]}, "x.json is JSON, but not SQuAD's: give data with paragraphs"),
+        ({"data": ["a"]}, "x.json is JSON, but not SQuAD's"),
+        ({"data": []}, "x.json holds no questions: give SQuAD's JSON"),
+        ("a", "x.json holds no questions"),
+    ],
+)
+def test_another_file_is_named(content: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=message):
+        read_questions(write(tmp_path / "x.json", content))
+
+
+def test_a_question_of_one_record() -> None:
+    record = {"question": "Who?", "context": CONTEXT, "answers": [{"text": "Ann", "answer_start": 0}]}
+
+    assert question_of(record, 7) == Question("7", "Who?", CONTEXT, [Answer("Ann", 0)])
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The  Denver Broncos!", "denver broncos"),
+        ("a.b", "ab"),
+        ("An apple a day", "apple day"),
+        ("the", ""),
+        ("Theatre", "theatre"),
+        ("$1,000.50", "100050"),
+        # of punctuation, SQuAD knows that of ASCII
+        ("«Été»", "«été»"),
+    ],
+)
+def test_answers_are_normalized(text: str, normal: str) -> None:
+    assert normalize_answer(text) == normal
+
+
+@pytest.mark.parametrize(
+    ("found", "answers", "exact", "f1"),
+    [
+        ("the Broncos", ["Broncos", "Denver"], 1, 1),
+        # one of two words found, one of three wanted
+        ("Denver won", ["the Denver Broncos team"], 0, 2 / 5),
+        # the best of the answers
+        ("Denver Broncos", ["Carolina", "Denver"], 0, 2 / 3),
+        # a word counts as often as both have it
+        ("no no no", ["no no yes"], 0, 2 / 3),
+        ("x", ["y"], 0, 0),
+        ("", [], 1, 1),
+        ("x", [], 0, 0),
+        ("", ["x"], 0, 0),
+        # nothing is left of the first
+        ("x", ["the", "x"], 1, 1),
+        ("", ["the"], 1, 1),
+    ],
+)
+def test_scores_are_those_of_squad(found: str, answers: list[str], exact: float, f1: float) -> None:
+    assert exact_match(found, answers) == exact
+    assert answer_f1(found, answers) == pytest.approx(f1)
+
+
+def test_scores_are_means_in_percent() -> None:
+    questions = [
+        Question("1", "", "", [Answer("Denver Broncos", None)]),
+        Question("2", "", "", [Answer("x", None)]),
+        Question("3", "", "", []),
+    ]
+    found = {"1": "Denver", "2": "x", "3": "y"}
+
+    assert score_answers(questions[:2], found) == pytest.approx({"exact_match": 50, "f1": 100 * (2 / 3 + 1) / 2})
+    assert score_answers(questions, found) == pytest.approx(
+        {
+            "exact_match": 100 / 3,
+            "f1": 100 * (2 / 3 + 1) / 3,
+            "answered_f1": 100 * (2 / 3 + 1) / 2,
+            "unanswered_f1": 0,
+        }
+    )
