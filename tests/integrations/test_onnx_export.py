@@ -10,6 +10,8 @@ from elmo_hf import (
     ELMO_TINY_EN,
     ElmoError,
     ElmoForMaskedLM,
+    ElmoForMultipleChoice,
+    ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
@@ -140,6 +142,9 @@ def test_a_model_without_an_onnx_form_is_refused(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(ElmoError, match=r"head 'bilstm-crf' of this ElmoForTokenClassification .* `model\.elmo`"):
         export_onnx(tiny_model(ElmoForTokenClassification, num_labels=3, head="bilstm-crf"), path)
+    for cls in (ElmoForMultipleChoice, ElmoForQuestionAnswering):
+        with pytest.raises(ElmoError, match=rf"^{cls.__name__} has no ONNX form: export its biLM, `model\.elmo`"):
+            export_onnx(tiny_model(cls), path)
     with pytest.raises(ElmoError, match=r"is in torch\.bfloat16: load it with dtype=torch\.float32"):
         export_onnx(tiny_model().bfloat16(), path)
     monkeypatch.setattr("elmo_hf.integrations.onnx_export.MOST_BYTES", 100)

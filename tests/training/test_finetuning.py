@@ -9,7 +9,14 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf import (
+    ELMO_TINY_EN,
+    ElmoError,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoTokenizer,
+)
 from elmo_hf.training.finetuning import (
     LayersCollator,
     compute_layers,
@@ -112,6 +119,18 @@ def test_a_model_of_the_task_goes_on(tagger: ElmoForTokenClassification, tmp_pat
         load_task_model(ElmoForTokenClassification, name, ["B-LOC", "O"])
     with pytest.raises(ElmoError, match=r"tagger has the head linear: leave it, or begin from the language model\.$"):
         load_task_model(ElmoForTokenClassification, name, NAMES, head="bilstm-crf")
+
+
+def test_a_task_without_labels_leaves_their_names_alone(tmp_path: Path) -> None:
+    model, tokenizer = load_task_model(ElmoForQuestionAnswering, "elmo-tiny-en", (), default_head="bidaf")
+    assert model.config.head == "bidaf"
+    assert model.config.id2label == {0: "LABEL_0", 1: "LABEL_1"}
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+
+    again, _ = load_task_model(ElmoForQuestionAnswering, str(tmp_path / "model"), ())
+
+    assert torch.equal(again.classifier.weight, model.classifier.weight)
 
 
 def test_a_model_of_numbers_goes_on(tmp_path: Path) -> None:
