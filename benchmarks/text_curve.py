@@ -1,12 +1,11 @@
 """How much text an ELMo needs: a task's score against the words of the text that the language model was trained on.
 
-    python benchmarks/text_curve.py open.train.txt.gz books.train.txt.xz --texts 30000x20 100000x15 300000x8 \\
-        --task ptb_sample.conll.gz --head linear --work curve
+    python benchmarks/text_curve.py text.gz --texts 30000x20 300000x8 --task tags.conll --head linear --work curve
 
-Takes sentences at random, the same share of them from each file, so that the smaller texts are parts of the larger
-ones. For each size it builds a vocabulary, trains an ELMo of the size of elmo-tiny-en with examples/pretrain.py, and
-runs task_results.py on it. The last row is the same head without ELMo. `30000x20` is 30,000 words, read 20 times: small
-texts are to be read more often. `--work` keeps what is finished: run the command again to go on, or with another task.
+Takes sentences at random, as many words of each file, so that the smaller texts are parts of the larger ones. For
+each size it builds a vocabulary, trains an ELMo of the size of elmo-tiny-en with examples/pretrain.py, and runs
+task_results.py on it. The last row is the same head without ELMo. `30000x20` is 30,000 words, read 20 times: read
+small texts more often. `--work` keeps what is finished: run the command again to go on, or with another task.
 """
 
 import argparse
@@ -26,6 +25,8 @@ HERE = Path(__file__).parent
 WORDS_PER_BATCH = 1536
 # a word of the vocabulary occurs at least so often, by the number of words of the text
 MIN_COUNTS = {0: 2, 200_000: 3, 1_000_000: 5}
+# the text has spaces between all words
+CUT = "--tokenized"
 MEAN = re.compile(r"^mean (.*)", re.MULTILINE)
 
 
@@ -58,6 +59,7 @@ def cut_texts(options: argparse.Namespace) -> list[Text]:
     texts = [Text(words, epochs, options.work / str(words)) for words, epochs in sorted(options.texts)]
     if all(text.file.is_file() for text in texts):
         return texts
+    # as many words of each file
     sentences = list(mix([list(read_sentences(file)) for file in options.files], texts[-1].words))
     for text in texts:
         ends = accumulate(len(words) for words in sentences)
@@ -68,7 +70,7 @@ def cut_texts(options: argparse.Namespace) -> list[Text]:
 
 
 def mix(files: Sequence[list[list[str]]], most: int) -> Iterator[list[str]]:
-    """Take sentences at random, the same number of words of each file, until there are enough words."""
+    """Take sentences at random, about the same number of words of each file, until there are enough words."""
     rng, total = random.Random(0), 0
     for sentences in files:
         rng.shuffle(sentences)
@@ -90,12 +92,17 @@ def train(text: Text, options: argparse.Namespace) -> None:
     vocabulary = text.folder / "vocab.txt"
     min_count = max((words, count) for words, count in MIN_COUNTS.items() if words <= text.words)[1]
     if not vocabulary.exists():
-        run(["-m", "elmo_hf.cli", "build-vocab", text.file, "--output", vocabulary, "--min-count", min_count, *CUT])
+        run(["-m", "elmo_hf.cli", "build-vocab", text.file, "--output", vocabulary, "--min-count", min_count, CUT])
     heldout = ["--heldout", *options.heldout] if options.heldout else []
     command = [HERE.parent / "examples" / "pretrain.py", text.file, "--vocab", vocabulary, "--output", text.model]
-    numbers = {"epochs": text.epochs, "words-per-batch": WORDS_PER_BATCH, "negatives": 1024, "threads": options.threads}
+    numbers = {
+        "epochs": text.epochs,
+        "words-per-batch": WORDS_PER_BATCH,
+        "negatives": 1024,
+        "threads": options.threads,
+    }
     settings = [part for name, number in numbers.items() for part in (f"--{name}", number)]
-    print(run([*command, *heldout, *settings, *CUT, "--resume"])[-300:], flush=True)
+    print(run([*command, *heldout, *settings, CUT, "--pre-tokenizer", "moses", "--resume"])[-300:], flush=True)
 
 
 def measure(options: argparse.Namespace, model: Sequence[Any], kept: Path) -> str:
@@ -114,10 +121,6 @@ def run(command: Sequence[Any]) -> str:
     if done.returncode:
         sys.exit(done.returncode)
     return done.stdout
-
-
-# how the text is cut
-CUT: list[str] = []
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from .models import add_convert, add_export, add_inspect, add_verify
 from .neighbours import add_neighbours
 from .plot import add_plot
 from .predict import add_predict
+from .sentences import add_split
 from .shared import printable
 from .text import add_build_vocab, add_perplexity
 
@@ -122,6 +123,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_embed(commands, shared)
     add_predict(commands, shared)
     add_neighbours(commands, shared)
+    add_split(commands, shared)
     add_build_vocab(commands, shared)
     add_perplexity(commands, shared)
     add_fill(commands, shared)

@@ -89,14 +89,16 @@ def width_of(text: str) -> int:
     )
 
 
-def add_files(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_files(
+    parser: argparse.ArgumentParser, *, required: bool = True, content: str = "UTF-8 text with one sentence a line"
+) -> None:
     """Give a command the argument FILE ...: the text files of a corpus."""
     parser.add_argument(
         "files",
         nargs="+" if required else "*",
         metavar="FILE",
-        help="UTF-8 text with one sentence a line, plain or compressed by gzip, bzip2 or xz. A folder, or a quoted "
-        "pattern, stands for all its files; - reads standard input",
+        help=f"{content}, plain or compressed by gzip, bzip2 or xz. A folder, or a quoted pattern, stands for all its "
+        "files; - reads standard input",
     )
 
 

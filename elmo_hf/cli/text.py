@@ -50,9 +50,9 @@ def add_build_vocab(commands: Commands, shared: argparse.ArgumentParser) -> None
     parser.add_argument(
         "--min-count",
         type=int,
-        default=1,
+        default=2,
         metavar="N",
-        help="leave out words that occur less than N times (default: 1)",
+        help="leave out words that occur less than N times (default: 2), from which the model learns what <UNK> is",
     )
     parser.add_argument(
         "--max-size", type=int, metavar="N", help="keep the most frequent words, in a file of at most N lines"

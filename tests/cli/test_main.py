@@ -54,6 +54,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "embed",
         "predict",
         "neighbours",
+        "split-sentences",
         "build-vocab",
         "perplexity",
         "fill",
