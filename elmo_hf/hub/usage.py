@@ -56,11 +56,14 @@ from transformers import pipeline
 
 FILL_CODE = """\
 for guess in fill("{left} {mask} {right}"):
-    print(guess["token_str"], guess["score"])
+    if guess["token"] != fill.tokenizer.unk_token_id:
+        print(guess["token_str"], guess["score"])
 """
 SPANS_CODE = """\
-for span in tag("{text}"):
+spans = tag("{text}")
+for span in spans:
     print(span["word"], span["entity_group"], span["score"])
+print(len(spans), "spans found")
 """
 TAGS_CODE = """\
 for word in tag("{text}"):
@@ -115,6 +118,7 @@ WITH_PACKAGE = """\
 `trust_remote_code` runs the code files of this repository. With the package `elmo_hf` you do without, and the model is
 faster:"""
 LOADING = re.compile(r"from transformers |.* = pipeline\(|.*\.from_pretrained\(")
+PIPELINE_CALL = re.compile(r'\b(?:fill|tag|classify)\((?:"[^"]*"|\{.*?\})\)')
 
 DOWNLOAD = "; `hf download {name} --local-dir {folder}` makes the folder."
 
@@ -207,8 +211,6 @@ def usage_blocks(model: Model) -> list[str]:
     """
     codes = [VECTORS_CODE] if model.task in (VECTORS, "fill-mask") else []
     codes += [] if model.task == VECTORS else [task_code(model)]
-    # how to load it, of the last example
-    loading = [line for line in fill_in(codes[-1], model, trust="").splitlines() if LOADING.match(line)]
     outputs = OUTPUTS.format(begin=model.tokens.get("bos_token", "<S>"), end=model.tokens.get("eos_token", "</S>"))
     command = COMMANDS["pairs" if model.pairs and model.task == "text-classification" else model.task]
     folder = model.name.rpartition("/")[2]
@@ -217,9 +219,16 @@ def usage_blocks(model: Model) -> list[str]:
         EXAMPLE_WORDS if model.words else NO_WORDS,
         *([outputs] if VECTORS_CODE in codes else []),
         WITH_PACKAGE,
-        code_block("\n".join(["import elmo_hf", *loading]), "python"),
+        code_block(_with_package(fill_in(codes[-1], model, trust="")), "python"),
         command.format(folder=folder, name=model.name),
     ]
+
+
+def _with_package(code: str) -> str:
+    """Shorten an example to how the model is loaded and, if it is a pipeline, one call."""
+    lines = [line for line in code.splitlines() if LOADING.match(line)]
+    call = PIPELINE_CALL.search(code)
+    return "\n".join(["import elmo_hf", *lines, *([f"print({call[0]})"] if call else [])])
 
 
 def task_code(model: Model) -> str:

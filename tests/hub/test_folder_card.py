@@ -170,8 +170,11 @@ def test_code_of_a_card_is_short(tmp_path: Path) -> None:
     card = make_card(folder, "ann/x", {})
 
     assert "| labels | O, B-PER, I-PER |" in card
+    # of no name, the example says so
+    assert 'print(len(spans), "spans found")' in card
     *_, with_package = examples_of(card)
-    assert [type(line) for line in ast.parse(with_package).body] == [ast.Import, ast.ImportFrom, ast.Assign]
+    body = [ast.Import, ast.ImportFrom, ast.Assign, ast.Expr]
+    assert [type(line) for line in ast.parse(with_package).body] == body
 
 
 def test_the_card_on_the_page_is_a_real_one() -> None:
