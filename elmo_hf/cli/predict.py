@@ -101,7 +101,7 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     from elmo_hf.embedding.engines import CACHED_WORDS
     from elmo_hf.embedding.loading import move_to_device
     from elmo_hf.prediction import load, predict
-    from elmo_hf.prediction.formats import make_writer
+    from elmo_hf.prediction.formats import write_results
     from elmo_hf.prediction.tasks import make_task
 
     model, tokenizer = load(options.model)
@@ -119,16 +119,12 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
         tokenized=options.tokenized,
         batch_size=options.batch_size,
     )
-    count = 0
     with _opened(options.output) as file:
-        delimiter = "," if options.output is not None and options.output.suffix == ".csv" else "\t"
-        write = make_writer(file_format, file, task, delimiter=delimiter)
+        delimiter = "," if options.output is not None and options.output.suffix.lower() == ".csv" else "\t"
         # a bar would stand between the answers on a terminal
         hidden = not shows_progress() or (options.output is None and sys.stdout.isatty())
-        for result in tqdm(results, unit=" inputs", disable=hidden):
-            write(result)
-            count += 1
-    return count
+        shown = tqdm(results, unit=" inputs", disable=hidden)
+        return write_results(shown, file_format, file, task, delimiter=delimiter)
 
 
 def _read_inputs(options: argparse.Namespace, task: "Task") -> "Iterator[PredictionInput]":

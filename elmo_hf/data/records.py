@@ -4,6 +4,7 @@ import csv
 import json
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -126,7 +127,7 @@ def read_records(path: Source) -> Iterator[tuple[int, dict[str, Any]]]:
         Each record, with the number of the line on which it ends.
 
     Raises:
-        ElmoError: If a line cannot be parsed.
+        ElmoError: If a line cannot be parsed, or the header names a column twice.
     """
     lines = enumerate(read_lines(str(path)), start=1)
     begin, head = next(((number, line) for number, line in lines if line.strip()), (1, ""))
@@ -158,6 +159,9 @@ def _read_csv_records(
     )
     try:
         names = next(rows, [])
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise ElmoError(f"{path}, line {begin}: the header names the column {twice!r:.80} twice: rename one.")
         for row in rows:
             number = rows.line_num + begin - 1
             if row and len(row) != len(names):

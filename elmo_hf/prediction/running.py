@@ -13,11 +13,7 @@ from elmo_hf.errors import ElmoError
 
 from .answers import MAX_ANSWER_WORDS
 from .inputs import Example, InputReader, PredictionInput, Row, check_inputs
-from .tasks import DIGITS, QuestionAnswering, Result, Task, make_task
-
-
-# a record's own field that has the name of an answer, such as the label of a test set
-GIVEN = "given_"
+from .tasks import DIGITS, QuestionAnswering, Result, Task, make_task, rename_given
 
 
 def predict(
@@ -50,8 +46,8 @@ def predict(
 
     Yields:
         For each input, in the given order, a dictionary that `json.dumps` takes. It begins with the `text`, or with
-        all fields of the record; one that has the name of an answer is renamed, such as `label` to `given_label`. The
-        answers are:
+        all fields of the record. One that has the name of an answer is renamed: `label` to `given_label`, and
+        `given_label` to `given_given_label`. The answers are:
 
         * of a tagger `words`, `tags` and `scores`, the probability of each tag, and if the tags follow a scheme such
           as BIO, `entities`, each with `label`, `start` and `end`, counted in characters, `text` and `score`, the mean
@@ -137,8 +133,7 @@ def _predict(
 ) -> Iterator[Result]:
     for example, numbers in _run(runner, reader, inputs, progress):
         result = runner.task.answer(example, numbers)
-        given = {f"{GIVEN}{name}" if name in result else name: value for name, value in example.fields.items()}
-        yield given | result
+        yield rename_given(example.fields, result) | result
 
 
 def _run(

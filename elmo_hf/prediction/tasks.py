@@ -4,7 +4,8 @@ Shape notation: `B` rows, `T` words with boundary tokens, `K` labels.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 # what stands for a sentence in a result: everything in it is of a type that JSON has
 Result: TypeAlias = dict[str, Any]
 Batch: TypeAlias = Mapping[str, torch.Tensor]
+
+# what a record's own field is called that has the name of an answer, such as the label of a test set
+GIVEN = "given_"
+GIVEN_PREFIXES = re.compile(f"^({GIVEN})+")
 
 # float32 has seven digits
 DIGITS = 6
@@ -321,6 +326,19 @@ def make_task(model: Any) -> Task:
     return TASKS[cls](model)
 
 
+def rename_given(fields: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
+    """Return fields without the names that are taken: `label` becomes `given_label`.
+
+    A field that has such a name already, `given_label`, becomes `given_given_label`, whatever other fields there are.
+    So no two fields get the same name, and a field gets the same one in every record.
+
+    Args:
+        fields: The fields of a record.
+        taken: The names of answers or columns.
+    """
+    return {f"{GIVEN}{name}" if GIVEN_PREFIXES.sub("", str(name)) in taken else name: fields[name] for name in fields}
+
+
 def rounded(numbers: torch.Tensor | Sequence[float]) -> list[float]:
     """Return numbers `[n]` as Python's, without digits that float32 does not have."""
     values = numbers.tolist() if isinstance(numbers, torch.Tensor) else numbers
@@ -336,4 +354,5 @@ __all__ = [
     "Tagging",
     "Task",
     "make_task",
+    "rename_given",
 ]

@@ -60,6 +60,8 @@ def test_chooses_the_columns_of_records(tmp_path: Path) -> None:
         ('{"text": "a", "class": 1}', ", line 1: no column label or labels or gold_label; there are text, class"),
         ('[{"text": "a", "label": 1}]', ", line 1: '[{"),
         ("text,label\n\na, b,1\n", ", line 3: 3 columns where the header has 2: quote"),
+        ("\ntext,label,text\na,1,b\n", ", line 2: the header names the column 'text' twice: rename one"),
+        ("text\tlabel\tlabel\na\t1\t2\n", ", line 1: the header names the column 'label' twice: rename one"),
         ("text,label\na,\n", ", line 2: label is '': give a label"),
         ("text,label\n", " holds no records: give"),
         ("", " holds no records: give"),

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from elmo_hf import (
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
 )
+from elmo_hf.data.records import read_records
 from elmo_hf.data.tagged import read_tagged
 from elmo_hf.prediction import predict
-from elmo_hf.prediction.formats import choose_format, make_writer
+from elmo_hf.prediction.formats import choose_format, write_results
 from elmo_hf.prediction.tasks import make_task
 from support.task_models import NAMES
 
@@ -29,14 +31,18 @@ MakeModel = Callable[..., Any]
 
 def write(results: list[dict[str, Any]], model: Any, name: str, **options: Any) -> str:
     file = io.StringIO()
-    write_one = make_writer(name, file, make_task(model), **options)
-    for result in results:
-        write_one(result)
+    assert write_results(results, name, file, make_task(model), **options) == len(results)
     return file.getvalue()
 
 
 def rows_of(text: str, delimiter: str = "\t") -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
+    return list(
+        csv.DictReader(
+            io.StringIO(text, newline=""),
+            delimiter=delimiter,
+            quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +52,7 @@ def rows_of(text: str, delimiter: str = "\t") -> list[dict[str, str]]:
         (None, "table", "table"),
         ("a.jsonl", None, "jsonl"),
         ("a.conll", None, "conll"),
-        ("a.csv", None, "table"),
+        ("a.CSV", None, "table"),
         ("a.txt", "conll", "conll"),
     ],
 )
@@ -80,13 +86,20 @@ def test_columns_are_read_back_as_tagged_sentences(
     ]
 
 
-@pytest.mark.parametrize("word", ["", " ", "a\tb", "a\nb"])
+@pytest.mark.parametrize("word", ["", " ", "a\tb", "a\nb", "a ", "-DOCSTART-"])
 def test_a_word_that_would_break_the_columns_is_named(
     word: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     model = make_model(ElmoForTokenClassification, num_labels=2)
     with pytest.raises(ElmoError, match="cannot stand in a column: choose jsonl"):
         write(list(predict(model, tokenizer, [["a", word]])), model, "conll")
+
+
+@pytest.mark.parametrize("tag", ["", "a\tb", " b"])
+def test_a_tag_that_would_break_the_columns_is_named(tag: str, make_model: MakeModel) -> None:
+    model = make_model(ElmoForTokenClassification, num_labels=2)
+    with pytest.raises(ElmoError, match=re.escape(f"The tag {tag!r} cannot stand in a column: choose jsonl")):
+        write([{"words": ["a", "-DOCSTART-x"], "tags": ["-DOCSTART-", tag]}], model, "conll")
 
 
 def test_a_classifier_has_no_columns_of_words(make_model: MakeModel) -> None:
@@ -97,9 +110,10 @@ def test_a_classifier_has_no_columns_of_words(make_model: MakeModel) -> None:
 def test_a_table_of_spans(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
     model = make_model(ElmoForTokenClassification, id2label=dict(enumerate(NAMES)))
     records = [{"id": 7, "text": "Ann met Bob in New York", "label": "x"}, {"id": 8, "text": "a", "label": None}]
-    results = list(predict(model, tokenizer, records))
+    results = list(predict(model, tokenizer, [*records, {"id": 9, "text": "", "label": None}]))
     rows = rows_of(write(results, model, "table"))
 
+    nothing = dict.fromkeys(("label", "start", "end", "text", "score"), "")
     assert rows == [
         {
             "input": str(number),
@@ -108,18 +122,22 @@ def test_a_table_of_spans(make_model: MakeModel, tokenizer: PreTrainedTokenizerB
             **{name: str(value) for name, value in entity.items()},
         }
         for number, result in enumerate(results, start=1)
-        for entity in result["entities"]
+        for entity in result["entities"] or [nothing]
     ]
-    assert rows
+    # a record without entities is not lost
+    assert results[0]["entities"]
+    assert rows[-1] == {"input": "3", "id": "9", "given_label": "", **nothing}
 
 
 def test_a_table_of_words(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
     model = make_model(ElmoForTokenClassification, id2label={0: "NOUN", 1: "VERB"})
     (result,) = predict(model, tokenizer, [['"a', "b"]])
 
-    assert [
-        (row["word"], row["tag"], float(row["score"])) for row in rows_of(write([result], model, "table"))
-    ] == list(zip(result["words"], result["tags"], result["scores"], strict=True))
+    text = write([result], model, "table")
+    assert '1\t"a\t' in text
+    assert [(row["word"], row["tag"], float(row["score"])) for row in rows_of(text)] == list(
+        zip(result["words"], result["tags"], result["scores"], strict=True)
+    )
 
 
 def test_a_table_of_classes_with_commas(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -170,3 +188,46 @@ def test_a_field_that_the_first_record_lacks_is_named(
     model = make_model(ElmoForSequenceClassification, num_labels=2)
     with pytest.raises(ElmoError, match=r"Record 2 has the field 'id', .*: choose jsonl"):
         write(list(predict(model, tokenizer, [{"text": "a"}, {"text": "b", "id": 1}])), model, "table")
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
+def test_a_table_is_read_back_as_it_was(
+    suffix: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    model = make_model(ElmoForSequenceClassification, num_labels=2)
+    records = [
+        {"text": '"a, "b""', "input": "\u2028 x", "given_input": "'"},
+        {"text": "", "input": "", "given_input": ""},
+    ]
+    delimiter = "," if suffix == ".csv" else "\t"
+    path = tmp_path / f"out{suffix}"
+    path.write_text(
+        write(list(predict(model, tokenizer, records)), model, "table", delimiter=delimiter),
+        encoding="utf-8",
+        newline="",
+    )
+
+    read = [record for _, record in read_records(path)]
+    assert [
+        {"text": record["text"], "input": record["given_input"], "given_input": record["given_given_input"]}
+        for record in read
+    ] == records
+    # and once more: a table of the answers to a table
+    again = rows_of(write(list(predict(model, tokenizer, read)), model, "table"))
+    assert [(row["given_input"], row["given_given_given_input"]) for row in again] == [("1", "'"), ("2", "")]
+    assert [row["given_label"] for row in again] == [record["label"] for record in read]
+
+
+@pytest.mark.parametrize("text", ["a\tb", "a\nb", "a\rb"])
+def test_a_text_that_would_break_a_row_of_tsv_is_named(
+    text: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model(ElmoForSequenceClassification, num_labels=2)
+    with pytest.raises(ElmoError, match=rf"{re.escape(repr(text))} cannot stand in .*TSV.*: choose \.csv or jsonl"):
+        write(list(predict(model, tokenizer, [text])), model, "table")
+
+
+def test_no_inputs_make_a_header(make_model: MakeModel) -> None:
+    model = make_model(ElmoForSequenceClassification, id2label={0: "no", 1: "yes"})
+    assert write([], model, "table") == "input\tlabel\tscore_no\tscore_yes\n"
+    assert write([], model, "jsonl") == ""

@@ -88,6 +88,13 @@ def test_records_keep_their_fields_and_their_own_answers(
     assert list(result) == ["id", "text", "given_label", "more", "label", "scores"]
     assert (result["given_label"], result["more"]) == ("x", [{"b": None}])
 
+    own = {"text": "a", "label": "x", "given_label": "y", "given_given_label": "z", "given_text": 1}
+    (result,) = predict(classifier, tokenizer, [own])
+    assert [result[f"{'given_' * number}label"] for number in (1, 2, 3)] == ["x", "y", "z"]
+    (again,) = predict(classifier, tokenizer, [result])
+    assert [again[f"{'given_' * number}label"] for number in range(5)] == [result["label"]] * 2 + ["x", "y", "z"]
+    assert (again["given_scores"], again["given_text"]) == (result["scores"], 1)
+
     tagger = make_model(ElmoForTokenClassification, id2label=dict(enumerate(NAMES)))
     (result,) = predict(
         tagger, tokenizer, [{"tokens": ["a", "b"], "tags": ["O", "O"], "text": 3}], text_field="tokens"
