@@ -15,8 +15,10 @@ Each training is a record, a dictionary that fits into JSON. All fields but `tas
 * `versions` of the packages.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from .errors import ElmoError, counted
 from .model.configuration_elmo import ElmoConfig
@@ -27,20 +29,142 @@ LANGUAGE_MODELING = "language-modeling"
 MILLION = 10**6
 MINUTE, HOUR = 60, 3600
 
+#: The name of a model or a data set on the Hub.
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+# how a path begins that is no name on the Hub
+PATH = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
+
+PERPLEXITIES = ("perplexity", "forward_perplexity", "backward_perplexity")
+
+
+class Form(NamedTuple):
+    """What a record, or a part of it, must have.
+
+    Attributes:
+        fields: The kind of each field, a key of `CHECKS`; other fields may hold anything.
+        needed: The fields that must not be missing.
+    """
+
+    fields: Mapping[str, str]
+    needed: tuple[str, ...]
+
+
+def _is_number(value: Any) -> bool:
+    # not the truth values, infinity, NaN, or whole numbers beyond those that a float holds
+    return type(value) in (int, float) and 0 <= value <= sys.float_info.max
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and len(value.splitlines()) == 1
+
+
+CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "a line of text": _is_line,
+    "a list of names": lambda value: isinstance(value, list | tuple) and all(map(_is_line, value)),
+    "a count": lambda value: _is_number(value) and isinstance(value, int),
+    "a number from 0 on": _is_number,
+    "a mapping of names to values": lambda value: isinstance(value, Mapping),
+    "a list of records": lambda value: isinstance(value, list | tuple),
+}
+
+SOURCE = {
+    **dict.fromkeys(("dataset", "config", "split"), "a line of text"),
+    "text": "a list of names",
+    **dict.fromkeys(("sentences", "words", "predictions"), "a count"),
+}
+HELDOUT = Form(
+    {**SOURCE, "name": "a line of text", **dict.fromkeys(PERPLEXITIES, "a number from 0 on")}, needed=PERPLEXITIES
+)
+TRAINING = Form(
+    {
+        **SOURCE,
+        **dict.fromkeys(("task", "base_model", "inputs"), "a line of text"),
+        **dict.fromkeys(("steps", "best_step"), "a count"),
+        **dict.fromkeys(("epochs", "seconds"), "a number from 0 on"),
+        **dict.fromkeys(("settings", "versions"), "a mapping of names to values"),
+        "frequent_words": "a list of names",
+        "heldout": "a list of records",
+    },
+    needed=("task",),
+)
+
 
 def trainings(config: ElmoConfig) -> list[dict[str, Any]]:
     """Return the records of the trainings, the earliest first.
+
+    A field without a value is left out, and a path is cut to the name of its file, so that no card shows a folder of
+    your machine.
 
     Raises:
         ElmoError: If a record does not have the form that this module describes.
     """
     records = config.training_history or []
     try:
-        for record in records:
-            describe_training(record)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ElmoError("The training_history in config.json is damaged: correct it, or take it out.") from error
-    return records
+        return [_read_record(record, TRAINING) for record in records]
+    except ValueError as error:
+        raise ElmoError(
+            f"The training_history in config.json is damaged ({error}): correct it, or take it out."
+        ) from error
+
+
+def names_folders(config: ElmoConfig) -> bool:
+    """Return whether a record of a training has paths, which everyone who gets config.json can read.
+
+    Raises:
+        ElmoError: If a record does not have the form that this module describes.
+    """
+    trainings(config)
+    return any(_without_folders(dict(record)) != record for record in config.training_history or [])
+
+
+def _read_record(record: Any, form: Form) -> dict[str, Any]:
+    """Check a record or a part of it, and return it without empty fields and without folders.
+
+    Args:
+        record: What config.json has.
+        form: What it must have.
+
+    Raises:
+        ValueError: If a field has the wrong form.
+    """
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{record!r:.80} is no record")
+    fields = {name: value for name, value in record.items() if value not in (None, "")}
+    for name in form.needed:
+        if name not in fields:
+            raise ValueError(f"a record has no {name}")
+    for name, value in fields.items():
+        kind = form.fields.get(name)
+        if kind is not None and not CHECKS[kind](value):
+            raise ValueError(f"{name} is {value!r:.80}, not {kind}")
+    if "heldout" in fields:
+        fields["heldout"] = [_read_record(each, HELDOUT) for each in fields["heldout"]]
+    return _without_folders(fields)
+
+
+def _without_folders(fields: dict[str, Any]) -> dict[str, Any]:
+    """Cut the paths in a record to the names of their files."""
+    shown = {name: _cut_paths(value) for name, value in fields.items()}
+    if "text" in fields:
+        shown["text"] = [_last_part(name) for name in fields["text"]]
+    dataset = fields.get("dataset", "")
+    # a path is that of files, and no data set of the Hub
+    if PATH.match(dataset) or dataset.count("/") > 1:
+        shown["text"] = [_last_part(shown.pop("dataset"))]
+    return shown
+
+
+def _cut_paths(value: Any) -> Any:
+    """Cut the texts in a value that can only be paths; `org/name` may be a name on the Hub."""
+    if isinstance(value, str):
+        return _last_part(value) if PATH.match(value) else value
+    if isinstance(value, list):
+        return [_cut_paths(each) for each in value]
+    return {name: _cut_paths(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def _last_part(path: str) -> str:
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or "folder"
 
 
 def describe_training(record: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -113,11 +237,13 @@ def readable_time(seconds: float) -> str:
 
 
 __all__ = [
+    "HUB_NAME",
     "LANGUAGE_MODELING",
     "describe_length",
     "describe_perplexity",
     "describe_text",
     "describe_training",
+    "names_folders",
     "readable_count",
     "readable_time",
     "trainings",

@@ -1,9 +1,11 @@
 """`elmo_hf.history`: the record of a training in words."""
 
+import math
+
 import pytest
 
 from elmo_hf import ElmoConfig, ElmoError
-from elmo_hf.history import describe_training, readable_count, readable_time, trainings
+from elmo_hf.history import describe_training, names_folders, readable_count, readable_time, trainings
 
 
 LANGUAGE_MODEL = {
@@ -66,9 +68,54 @@ def test_numbers_that_people_read() -> None:
         {"task": "x", "text": 5},
         {"task": "x", "heldout": [{}]},
         {"task": "x", "heldout": [5]},
+        {"task": None},
+        {"task": 5},
+        {"task": "x\n# y"},
+        {"task": "x", "settings": 5},
+        {"task": "x", "settings": [1]},
+        {"task": "x", "versions": "x"},
+        {"task": "x", "frequent_words": 5},
+        {"task": "x", "base_model": 5},
+        {"task": "x", "text": "abc"},
+        {"task": "x", "words": -5},
+        {"task": "x", "words": 1.5},
+        {"task": "x", "words": True},
+        {"task": "x", "words": 10**400},
+        {"task": "x", "seconds": 10**400},
+        {"task": "x", "epochs": float("inf")},
+        {
+            "task": "x",
+            "heldout": [dict.fromkeys(("perplexity", "forward_perplexity", "backward_perplexity"), math.nan)],
+        },
     ],
     ids=str,
 )
 def test_a_damaged_record_is_named(record: dict[str, object]) -> None:
     with pytest.raises(ElmoError, match=r"^The training_history in config\.json is damaged"):
         trainings(ElmoConfig(training_history=[record]))
+
+
+def test_an_error_names_the_field() -> None:
+    with pytest.raises(ElmoError, match=r"is damaged \(words is -5, not a count\): correct it, or take it out\.$"):
+        trainings(ElmoConfig(training_history=[{"task": "x"}, {"task": "x", "words": -5}]))
+
+
+def test_records_show_no_folder() -> None:
+    record = {"task": "x", "base_model": "/home/me/m", "config": None, "frequent_words": None}
+    record |= {"text": ["/home/me/a.txt", "data/b.txt", r"C:\c.txt", "d.txt"], "versions": {"torch": "2.13.0"}}
+    record |= {"settings": {"optimizer": "adamw", "negatives": 4, "parts": ["~/x/y", "ann/names"], "file": "./z/w"}}
+    heldout = {"dataset": "/home/me/set", "perplexity": 2, "forward_perplexity": 2.0, "backward_perplexity": 2.0}
+
+    (shown,) = trainings(ElmoConfig(training_history=[record | {"heldout": [heldout]}]))
+
+    assert shown == {
+        "task": "x",
+        "base_model": "m",
+        "text": ["a.txt", "b.txt", "c.txt", "d.txt"],
+        "versions": {"torch": "2.13.0"},
+        "settings": {"optimizer": "adamw", "negatives": 4, "parts": ["y", "ann/names"], "file": "w"},
+        "heldout": [{"text": ["set"], "perplexity": 2, "forward_perplexity": 2.0, "backward_perplexity": 2.0}],
+    }
+    assert names_folders(ElmoConfig(training_history=[record]))
+    assert trainings(ElmoConfig(training_history=[LANGUAGE_MODEL])) == [LANGUAGE_MODEL]
+    assert not names_folders(ElmoConfig(training_history=[LANGUAGE_MODEL]))

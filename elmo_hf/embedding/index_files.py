@@ -5,6 +5,7 @@ An index is a folder of NumPy files, which are read without loading them into me
 Shape notation: `N` words of the corpus, `S` sentences, `V` different spellings, `W` width of a vector.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,8 +25,12 @@ from .vectors import Vectors
 Array: TypeAlias = NDArray[Any]
 
 # the version of the files; another one cannot be read
-FORMAT = 1
+FORMAT = 2
 MANIFEST, SPELLINGS = "index.json", "spellings.json"
+ARRAYS = ("vectors", "words", "ends", "sources")
+
+# bytes of a sample, and how many samples of a file its digest has
+SAMPLE_BYTES, SAMPLES = 1 << 16, 32
 
 
 class IndexFiles(NamedTuple):
@@ -155,33 +160,90 @@ def new_index(path: Path, width: int, manifest: Mapping[str, str]) -> Iterator[I
             writer = IndexWriter(folder, width, stack)
             yield writer
         (folder / SPELLINGS).write_text(json.dumps(list(writer.spellings)), encoding="ascii")
-        values = {"format": FORMAT, "files": list(writer.files), **manifest}
+        digests = {name: digest_of_file(folder / name) for name in _data_files()}
+        values = {"format": FORMAT, "files": list(writer.files), "digests": digests, **manifest}
         (folder / MANIFEST).write_text(json.dumps(values, indent=1), encoding="ascii")
+
+
+def digest_of_file(path: Path) -> str:
+    """Return the SHA-256 of the size of a file and of its content, of which a large file has only samples read.
+
+    The samples are spread over the whole file, its beginning and end among them: 2 MiB in all. So an index of any size
+    opens at once, and a file of another index is told apart all the same; damage between two samples is not.
+    """
+    size = path.stat().st_size
+    digest = hashlib.sha256(str(size).encode())
+    starts: Sequence[int] = range(0, size, SAMPLE_BYTES)
+    if len(starts) > SAMPLES:
+        starts = [(size - SAMPLE_BYTES) * number // (SAMPLES - 1) for number in range(SAMPLES)]
+    with path.open("rb") as file:
+        for start in starts:
+            file.seek(start)
+            digest.update(file.read(SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _data_files() -> list[str]:
+    return [SPELLINGS, *(f"{name}.npy" for name in ARRAYS)]
 
 
 def read_index(path: Path) -> IndexFiles:
     """Open the files of an index.
 
     Raises:
-        ElmoError: If it is not an index, or damaged.
+        ElmoError: If it is not an index, or damaged, or has files of another one.
     """
     if not (path / MANIFEST).is_file():
         raise ElmoError(f"{path} is not an index of a corpus: make it with `elmo-hf neighbours FILE --index {path}`.")
     try:
         values = json.loads((path / MANIFEST).read_text(encoding="ascii"))
-        version, files = values["format"], values["files"]
+        if values["format"] != FORMAT:
+            raise ElmoError(
+                f"The index {path} cannot be read (its format is {values['format']!r:.80}): make it again."
+            )
+        for name in _data_files():
+            if digest_of_file(path / name) != values["digests"][name]:
+                raise ValueError(f"{name} is not the file that was written with the others")
         manifest = {name: values[name] for name in ("model", "model_sha256", "layers")}
         spellings = json.loads((path / SPELLINGS).read_text(encoding="ascii"))
-        vectors, words, ends, sources = (
-            np.load(path / f"{name}.npy", mmap_mode="r") for name in ("vectors", "words", "ends", "sources")
-        )
-        whole = (ends[-1] if len(ends) else 0) == len(words) == len(vectors) and len(ends) == len(sources)
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        arrays = {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
+        files = IndexFiles(manifest, **arrays, spellings=spellings, files=values["files"])
+        _check(files)
+    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ElmoError(f"The index {path} is damaged ({one_line(error)}): make it again.") from error
-    if version != FORMAT or not whole:
-        reason = f"its format is {version}" if version != FORMAT else "its files do not belong together"
-        raise ElmoError(f"The index {path} cannot be read ({reason}): make it again.")
-    return IndexFiles(manifest, vectors, words, spellings, ends, sources, files)
+    return files
+
+
+def _check(files: IndexFiles) -> None:
+    """Check that the parts of an index fit each other.
+
+    Raises:
+        ValueError: If one does not.
+    """
+    vectors, words, ends, sources = files.vectors, files.words, files.ends, files.sources
+    fits = {
+        MANIFEST: _are_texts(list(files.manifest.values())) and _are_texts(files.files),
+        SPELLINGS: _are_texts(files.spellings),
+        "vectors.npy": vectors.dtype == np.float16 and vectors.ndim == 2 and len(vectors) == len(words) > 0,
+        "words.npy": words.dtype == np.int32 and words.ndim == 1 and _are_numbers(words, len(files.spellings)),
+        "ends.npy": ends.dtype == np.int64 and ends.ndim == 1 and ends[-1] == len(words),
+        # counted from 0, and empty sentences have the end of the one before
+        "the order of ends.npy": bool((np.diff(ends, prepend=0) >= 0).all()),
+        "sources.npy": sources.dtype == np.int64 and sources.shape == (len(ends), 2),
+        "the files of sources.npy": _are_numbers(sources[:, 0], len(files.files)),
+    }
+    for name, fit in fits.items():
+        if not fit:
+            raise ValueError(f"{name} does not fit the other files")
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _are_numbers(values: Array, count: int) -> bool:
+    """Return whether all values `[n]` are from 0 to `count - 1`."""
+    return bool(values.min() >= 0 and values.max() < count)
 
 
 __all__ = ["GrowingArray", "IndexFiles", "IndexWriter", "new_index", "read_index", "unit_vectors"]

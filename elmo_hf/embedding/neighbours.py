@@ -21,9 +21,9 @@ from elmo_hf.errors import ElmoError
 from elmo_hf.files import refuse_existing
 
 from .engines import CACHED_WORDS, digest_of_model
-from .index_files import IndexFiles, new_index, read_index, unit_vectors
+from .index_files import IndexFiles, new_index, read_index
 from .lazy_model import LazyModel
-from .occurrences import Occurrence
+from .occurrences import Occurrence, check_position
 from .vectors import Vectors
 
 
@@ -206,8 +206,8 @@ class NeighbourIndex:
             The neighbours, nearest first; equally near ones in the order of the text.
 
         Raises:
-            ElmoError: If `top` or `min_count` is not positive, the corpus does not have the word, or the vector has
-                another width.
+            ElmoError: If `top` or `min_count` is not positive, the corpus does not have the word, the sentence has no
+                such position, or the vector has another width or values without a finite length.
         """
         if min(top, min_count) < 1:
             raise ElmoError(f"top is {top} and min_count {min_count}: give 1 or more.")
@@ -222,21 +222,32 @@ class NeighbourIndex:
         return [self._neighbour(int(row), float(cosines[row])) for row in order[:top]]
 
     def vector_of(self, occurrence: Occurrence) -> Vectors:
-        """Compute the vector `[W]` of a word in its sentence."""
+        """Compute the vector `[W]` of a word in its sentence.
+
+        Raises:
+            ElmoError: If the sentence has no such position.
+        """
+        check_position(occurrence.words, occurrence.position)
         return next(iter(self.model.embed([list(occurrence.words)])))[occurrence.position]
 
     def cosines(self, vector: Vectors) -> NDArray[np.float32]:
         """Compute the cosine of a vector `[W]` with that of each word, `[N]`, rounded to four digits.
 
         Raises:
-            ElmoError: If the vector has another width.
+            ElmoError: If the vector has another width, or values without a finite length.
         """
         if vector.shape != self.vectors.shape[1:]:
             raise ElmoError(
                 f"The vector has the shape {list(vector.shape)}, but those of the index {self.path} have "
                 f"{list(self.vectors.shape[1:])}: give one of the same model and layers."
             )
-        unit = torch.from_numpy(unit_vectors(vector[None].astype(np.float32))[0])
+        # the squares of all float32 numbers fit into float64
+        wide = vector.astype(np.float64)
+        with np.errstate(all="ignore"):
+            length = float(np.sqrt(wide @ wide))
+        if not np.isfinite(length):
+            raise ElmoError("The vector has infinite, NaN or too large values: give one that a model computed.")
+        unit = torch.from_numpy((wide / (length or 1)).astype(np.float32))
         result = np.empty(len(self), dtype=np.float32)
         for start in range(0, len(self), BLOCK):
             # a copy, because torch warns of arrays that cannot be written to

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elmo_hf.errors import ElmoError
+from elmo_hf.errors import ElmoError, counted
 
 
 class Occurrence(NamedTuple):
@@ -26,6 +26,18 @@ class Occurrence(NamedTuple):
         """Return the sentence with the word in brackets."""
         before, after = self.words[: self.position], self.words[self.position + 1 :]
         return " ".join([*before, f"[{self.word}]", *after])
+
+
+def check_position(words: Sequence[str], position: int) -> None:
+    """Check that a sentence has a position.
+
+    Raises:
+        ElmoError: If it does not, or the position is negative.
+    """
+    if not 0 <= position < len(words):
+        raise ElmoError(
+            f"The position {position} is none of a sentence of {counted(len(words), 'word')}: count from 0."
+        )
 
 
 def find_word(words: Sequence[str], word: str, number: int | None = None) -> Occurrence:
@@ -54,4 +66,4 @@ def find_word(words: Sequence[str], word: str, number: int | None = None) -> Occ
     return Occurrence(words, positions[(number or 1) - 1])
 
 
-__all__ = ["Occurrence", "find_word"]
+__all__ = ["Occurrence", "check_position", "find_word"]

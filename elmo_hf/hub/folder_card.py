@@ -6,6 +6,7 @@ from typing import Any
 
 from huggingface_hub.repocard_data import CardData
 
+from elmo_hf.history import HUB_NAME, trainings
 from elmo_hf.inspection import describe, read_json
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
@@ -40,6 +41,9 @@ INTENDED = {
     "fill-mask": "Vectors of words as the input of models for a task, and words for a gap, ranked.",
     "token-classification": "Labels of words, of texts like those that it was fine-tuned on.",
     "text-classification": "Labels of sentences, of texts like those that it was fine-tuned on.",
+    "pairs": "Labels of pairs of sentences, of texts like those that it was fine-tuned on.",
+    "regression": "Numbers for sentences like those that it was fine-tuned on.",
+    "regression of pairs": "Numbers for pairs of sentences like those that it was fine-tuned on.",
     "multiple-choice": "Answers to questions like those that it was fine-tuned on.",
     "question-answering": "Answers to questions, and texts that hold them, like those that it was fine-tuned on.",
 }
@@ -83,12 +87,12 @@ def card_sections(folder: Path, model: Model, scores: Scores) -> dict[str, list[
     if model.task in ("token-classification", "text-classification"):
         facts.insert(1, ("labels", _labels(config)))
     return {
-        "": [ABOUT + INTRODUCTION[_kind_of(model)], table(("", ""), facts)],
+        "": [ABOUT + INTRODUCTION[model.kind], table(("", ""), facts)],
         "Use": usage_blocks(model),
         "Training": training_blocks(config),
         "Results": result_blocks(config, scores),
         "Intended use and limits": [
-            LIMITS.format(intended=INTENDED[model.task], cut=_longest_word(folder, config)),
+            LIMITS.format(intended=INTENDED[model.kind], cut=_longest_word(folder, config)),
         ],
         "Source": _source(folder, config),
     }
@@ -115,15 +119,16 @@ def folder_metadata(folder: Path, name: str, datasets: list[str]) -> dict[str, A
     model = read_model(folder, name)
     datasets = datasets or data_sets(model.config)
     scores = recorded_metrics(folder)
-    base = (model.config.training_history or [{}])[-1].get("base_model") or ""
+    records = trainings(model.config)
+    base = records[-1].get("base_model", "") if records else ""
     # results belong to the data set of the last training
     results = model_index(name.rpartition("/")[2], model.task, datasets[-1], scores) if datasets else []
     metadata = {
         "library_name": "transformers",
         "pipeline_tag": model.task,
         "tags": ["elmo"],
-        # the name of a folder means nothing on the Hub
-        "base_model": base if "/" in base else None,
+        # a folder means nothing on the Hub
+        "base_model": base if "/" in base and HUB_NAME.fullmatch(base) and not Path(base).exists() else None,
         "datasets": datasets,
         "model-index": results,
     }
@@ -134,15 +139,6 @@ def _labels(config: ElmoConfig) -> str:
     names = [str(name) for name in (config.id2label or {}).values()]
     left = len(names) - MOST_LABELS
     return ", ".join(names) if left <= 0 else f"{', '.join(names[:MOST_LABELS])} and {left} more"
-
-
-def _kind_of(model: Model) -> str:
-    """Return the key of the introduction of a model."""
-    if model.task != "text-classification":
-        return model.task
-    if model.config.problem_type == "regression":
-        return "regression of pairs" if model.pairs else "regression"
-    return "pairs" if model.pairs else model.task
 
 
 def _longest_word(folder: Path, config: ElmoConfig) -> str:

@@ -1,6 +1,7 @@
 """The parts of a model card that say how the model was trained and how good it is, also as the Hub reads it."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ def recorded_metrics(folder: Path) -> dict[str, dict[str, float]]:
         metrics = {
             key: float(value)
             for key, value in metrics.items()
-            if isinstance(value, int | float) and not NOT_OF_THE_MODEL.search(key)
+            # NaN is no result, and no JSON
+            if type(value) in (int, float) and abs(value) <= sys.float_info.max and not NOT_OF_THE_MODEL.search(key)
         }
         if metrics and split not in ("all", "train"):
             found[split] = metrics

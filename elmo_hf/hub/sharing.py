@@ -26,6 +26,7 @@ from elmo_hf import __version__, model
 from elmo_hf.bundled import model_folder
 from elmo_hf.embedding.loading import load
 from elmo_hf.errors import ElmoError, one_line
+from elmo_hf.history import names_folders
 from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model import MODEL_CLASSES
 
@@ -293,7 +294,7 @@ def check_folder(folder: Path) -> list[str]:
     """Check that a folder is a complete model, which also loads where this package is not installed.
 
     Returns:
-        Warnings for those who will load the model.
+        Warnings for those who will load the model, and of what they will read.
 
     Raises:
         ElmoError: If a file is missing or damaged.
@@ -309,6 +310,10 @@ def check_folder(folder: Path) -> list[str]:
     if (folder / WEIGHTS).exists() and (folder / WEIGHTS_INDEX).exists():
         raise ElmoError(f"{folder} has its weights twice, in one file and in parts: delete {WEIGHTS} or the parts.")
     notes = check_code(folder)
+    if names_folders(config):
+        notes.append(
+            "config.json: training_history names folders, which the card leaves out: take them out there, too."
+        )
     model, _ = load(folder, MODEL_CLASSES[architecture])
     del model
     return notes

@@ -129,6 +129,8 @@ COMMANDS = {
     "token-classification": "`elmo-hf predict {name} FILE` labels the words of a file.",
     "text-classification": "`elmo-hf predict {name} FILE` labels the sentences of a file.",
     "pairs": "`elmo-hf predict {name} FILE` labels the pairs of a file, such as a table in CSV.",
+    "regression": "`elmo-hf predict {name} FILE` gives each sentence of a file a number.",
+    "regression of pairs": "`elmo-hf predict {name} FILE` gives each pair of a file, such as a CSV table, a number.",
     "multiple-choice": "`elmo-hf predict {name} FILE` answers the questions of a file in JSON Lines.",
     "question-answering": "`elmo-hf predict {name} FILE` answers the questions of a file, such as SQuAD's.",
 }
@@ -153,6 +155,17 @@ class Model:
     words: Sequence[str]
     tokens: Mapping[str, str]
     pairs: bool
+
+    @property
+    def kind(self) -> str:
+        """The task, or what a model of sentences does instead: `pairs`, `regression` or `regression of pairs`."""
+        if self.task != "text-classification":
+            return self.task
+        # a single label is a number, unless the model says otherwise
+        problem, labels = self.config.problem_type, self.config.id2label or {}
+        if problem == "regression" or (problem is None and len(labels) == 1):
+            return "regression of pairs" if self.pairs else "regression"
+        return "pairs" if self.pairs else self.task
 
 
 def read_model(folder: Path, name: str = PLACEHOLDER) -> Model:
@@ -212,7 +225,7 @@ def usage_blocks(model: Model) -> list[str]:
     codes = [VECTORS_CODE] if model.task in (VECTORS, "fill-mask") else []
     codes += [] if model.task == VECTORS else [task_code(model)]
     outputs = OUTPUTS.format(begin=model.tokens.get("bos_token", "<S>"), end=model.tokens.get("eos_token", "</S>"))
-    command = COMMANDS["pairs" if model.pairs and model.task == "text-classification" else model.task]
+    command = COMMANDS[model.kind]
     folder = model.name.rpartition("/")[2]
     return [
         *(code_block(fill_in(code, model, trust=TRUST), "python") for code in codes),
@@ -261,15 +274,20 @@ def fill_in(code: str, model: Model, *, trust: str) -> str:
     """
     words = list(islice(cycle(model.words or NEUTRAL_WORDS), LENGTH))
     half = LENGTH // 2
+
+    def quoted(text: str) -> str:
+        """Return what stands for a text between the quotes of a string."""
+        return json.dumps(text, ensure_ascii=False)[1:-1]
+
     return code.format(
-        name=model.name,
+        name=quoted(model.name),
         task=model.task,
         trust=trust,
         words=json.dumps(words, ensure_ascii=False),
         text=" ".join(words),
         left=" ".join(words[:half]),
         right=" ".join(words[half:]),
-        mask=model.tokens.get("mask_token"),
+        mask=quoted(model.tokens.get("mask_token", "")),
     )
 
 

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from elmo_hf import ElmoError
-from elmo_hf.embedding.index_files import GrowingArray, new_index, read_index, unit_vectors
+from elmo_hf.embedding.index_files import (
+    SAMPLE_BYTES,
+    SAMPLES,
+    GrowingArray,
+    digest_of_file,
+    new_index,
+    read_index,
+    unit_vectors,
+)
 
 
 MANIFEST = {"model": "m", "model_sha256": "0", "layers": "mix"}
@@ -86,8 +94,73 @@ def test_what_is_no_index_of_this_version_is_named(index: Path, tmp_path: Path) 
         read_index(tmp_path / "absent")
 
 
-def test_files_of_two_indexes_are_named(index: Path) -> None:
-    np.save(index / "words.npy", np.zeros(4, np.int32))
+def write_index(path: Path, words: list[str]) -> Path:
+    with new_index(path, 4, MANIFEST) as writer:
+        writer.add("a", 1, words, np.random.default_rng(len(words[0])).standard_normal((3, 4)).astype(np.float32))
+    return path
 
-    with pytest.raises(ElmoError, match=r"\(its files do not belong together\): make it again\.$"):
+
+@pytest.mark.parametrize("name", ["vectors.npy", "words.npy", "spellings.json"])
+def test_a_file_of_another_index_is_named(name: str, tmp_path: Path) -> None:
+    index = write_index(tmp_path / "index", ["a", "b", "a"])
+    other = write_index(tmp_path / "other", ["cc", "dd", "ee"])
+    (index / name).write_bytes((other / name).read_bytes())
+
+    with pytest.raises(ElmoError, match=rf"damaged \({name} is not the file that was written with the others\): make"):
+        read_index(index)
+
+
+def test_a_digest_has_the_ends_of_a_large_file(tmp_path: Path) -> None:
+    content = bytearray(SAMPLE_BYTES * (SAMPLES + 3))
+    digests = set()
+    for place in (None, 0, -1):
+        changed = content.copy()
+        if place is not None:
+            changed[place] = 1
+        (tmp_path / "file").write_bytes(changed)
+        digests.add(digest_of_file(tmp_path / "file"))
+    (tmp_path / "file").write_bytes(content[:-1])
+
+    assert len(digests | {digest_of_file(tmp_path / "file")}) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("words", np.array([0, 1, 1, 2, -1], np.int32)),
+        ("words", np.array([0, 1, 1, 2, 3], np.int32)),
+        ("words", np.zeros(5, np.float32)),
+        ("words", np.zeros((5, 1), np.int32)),
+        ("words", np.zeros((), np.int32)),
+        ("vectors", np.zeros((5, 4), np.float32)),
+        ("vectors", np.zeros(5, np.float16)),
+        ("vectors", np.zeros((4, 4), np.float16)),
+        ("ends", np.array([2, 1, 5])),
+        ("ends", np.array([-1, 2, 5])),
+        ("ends", np.zeros(0, np.int64)),
+        ("sources", np.zeros((3, 3), np.int64)),
+        ("sources", np.full((3, 2), 2)),
+        ("spellings", '["the", "bank", 5]'),
+        ("spellings", '{"the": 0}'),
+        ("spellings", "[" * 100_000),
+        ("index", {"files": []}),
+        ("index", {"layers": 1}),
+        ("index", {"digests": 5}),
+    ],
+    ids=str,
+)
+def test_parts_that_do_not_fit_are_named(name: str, content: object, index: Path) -> None:
+    """Also where the digests were made for them."""
+    values = json.loads((index / "index.json").read_text(encoding="ascii"))
+    if isinstance(content, dict):
+        values |= content
+    elif isinstance(content, str):
+        (index / f"{name}.json").write_text(content, encoding="ascii")
+        values["digests"][f"{name}.json"] = digest_of_file(index / f"{name}.json")
+    else:
+        np.save(index / f"{name}.npy", content)
+        values["digests"][f"{name}.npy"] = digest_of_file(index / f"{name}.npy")
+    (index / "index.json").write_text(json.dumps(values), encoding="ascii")
+
+    with pytest.raises(ElmoError, match=r"^The index .*index is damaged \(.*\): make it again\.$"):
         read_index(index)

@@ -165,3 +165,17 @@ def test_no_index_is_made_of_nothing_or_in_place_of_something(folder: Path, tmp_
     with pytest.raises(ElmoError, match=r"there exists already: remove it or choose another name\.$"):
         NeighbourIndex.build(tmp_path / "there", PLACED, folder)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_a_vector_without_a_direction_is_named(value: float, index: NeighbourIndex) -> None:
+    with pytest.raises(ElmoError, match=r"^The vector has infinite, NaN or too large values: give one that a model"):
+        index.search(np.full(index.vectors.shape[1], value))
+
+
+def test_a_long_vector_has_the_neighbours_of_a_short_one(index: NeighbourIndex) -> None:
+    vector = index.vectors[3].astype(np.float32)
+
+    assert index.search(vector * np.float32(1e30)) == index.search(vector)
+    with pytest.raises(ElmoError, match=r"^The position 9 is none of a sentence of 7 words"):
+        index.search(Occurrence(QUERY.words, 9))

@@ -3,7 +3,7 @@
 import pytest
 
 from elmo_hf import ElmoError
-from elmo_hf.embedding.occurrences import Occurrence, find_word
+from elmo_hf.embedding.occurrences import Occurrence, check_position, find_word
 
 
 WORDS = ["The", "bank", "of", "a", "Bank", "."]
@@ -31,3 +31,12 @@ def test_finds_a_word_in_upper_and_lower_case(word: str, number: int | None, pos
 def test_a_word_that_is_not_there_or_not_clear_is_named(word: str, number: int | None, message: str) -> None:
     with pytest.raises(ElmoError, match=message):
         find_word(WORDS, word, number)
+
+
+@pytest.mark.parametrize("position", [-1, 2])
+def test_a_position_outside_a_sentence_is_named(position: int) -> None:
+    check_position(["a", "b"], 1)
+    with pytest.raises(
+        ElmoError, match=rf"^The position {position} is none of a sentence of 2 words: count from 0\.$"
+    ):
+        check_position(["a", "b"], position)

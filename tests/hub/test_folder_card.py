@@ -46,19 +46,21 @@ KINDS = {
                 "text-classification", "top_k=None"),
     "numbers": (ElmoForSequenceClassification, {"num_labels": 1, "problem_type": "regression"},
                 "text-classification", "give sentences a number"),
+    "number": (ElmoForSequenceClassification, {"num_labels": 1}, "text-classification", "gives each sentence of a"),
     "pairs": (ElmoForSequenceClassification, {"num_labels": 3, "head": "esim", "head_hidden_size": 6},
               "text-classification", '"text_pair": '),
     "default_pairs": (ElmoForSequenceClassification, {"num_labels": 3, "training_history": PAIRS},
                       "text-classification", "label pairs of sentences"),
     "choices": (ElmoForMultipleChoice, {}, "multiple-choice", "AutoModelForMultipleChoice"),
-    "answers": (ElmoForQuestionAnswering, {}, "question-answering", "find the answer to a question in a text"),
+    "answers": (ElmoForQuestionAnswering, {}, "question-answering", "Answers to questions, and texts that hold them"),
 }  # fmt: skip
 
 
 def save(kind: str, folder: Path) -> Path:
     cls, fields, *_ = KINDS[kind]
     words = ["<S>", "</S>", "<UNK>", *([] if kind == "characters" else [",", "der", "die", "Straße"])]
-    mask = {"mask_token": "<MASK>"} if kind in ("language_model", "masked") else {}
+    # quotes and backslashes must not end the strings of an example
+    mask = {"language_model": {"mask_token": "<MASK>"}, "masked": {"mask_token": '<"M\\">'}}.get(kind, {})
     tokenizer = ElmoTokenizer(words, max_characters_per_token=20, **mask)
     tiny_model(cls, **{"vocab_size": tokenizer.vocab_size, **fields}).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -162,6 +164,20 @@ def test_results_of_the_model_are_in_card_and_metadata(tmp_path: Path) -> None:
     history = [{"task": "text-classification", "text": ["test.jsonl"], "base_model": "my-folder"}]
     (folder / "config.json").write_text(json.dumps(config | {"training_history": history}))
     assert not {"datasets", "model-index", "base_model"} & folder_metadata(folder, "ann/judge", []).keys()
+
+
+def test_a_base_model_that_is_a_folder_is_no_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save("default_pairs", tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    Path("out/ner").mkdir(parents=True)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+
+    for base in ("out/ner", "/home/me/m", "a/b/c", "../m"):
+        history = [{"task": "text-classification", "base_model": base}]
+        (folder / "config.json").write_text(json.dumps(config | {"training_history": history}))
+        metadata = folder_metadata(folder, "ann/judge", [])
+        assert "base_model" not in metadata
+        assert "/home" not in make_card(folder, "ann/judge", metadata)
 
 
 def test_code_of_a_card_is_short(tmp_path: Path) -> None:

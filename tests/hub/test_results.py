@@ -20,6 +20,9 @@ def test_counters_of_a_training_are_no_results(tmp_path: Path) -> None:
         "steps": 4,
         "epoch": 2.0,
         "test_note": "x",
+        "test_nan": float("nan"),
+        "test_flag": True,
+        "test_huge": 10**400,
     }
     (tmp_path / "test_results.json").write_text(json.dumps(metrics), encoding="utf-8")
     (tmp_path / "train_results.json").write_text('{"train_loss": 1.0}', encoding="utf-8")
