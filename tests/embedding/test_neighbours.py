@@ -90,7 +90,7 @@ def first_of_each(expected: list[Neighbour]) -> list[Neighbour]:
         ({"min_count": 3}, lambda all: of_word(all, "bank", "the", "rates", "river", ".")),
         ({"distinct": True}, lambda all: sorted(first_of_each(all), key=lambda each: -each.cosine)),
     ],
-    ids=str,
+    ids=["of one word", "in any case", "frequent", "distinct"],
 )
 def test_selects_words(options: dict, select: Callable, index: NeighbourIndex, expected: list[Neighbour]) -> None:
     wanted = select(expected)
