@@ -30,13 +30,13 @@ from transformers import (
     EvalPrediction,
     set_seed,
 )
-from transformers.utils.logging import set_verbosity_error
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import describe_base, load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_base, describe_result, load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -252,6 +252,7 @@ def main() -> None:
     set_seed(options.seed)
     # that a language model has no head, and a task no softmax, is as it should be
     set_verbosity_error()
+    disable_progress_bar()
     splits = read_texts(options)
     first = next(iter(splits.values()))
     problem = options.problem or problem_of(first)
@@ -302,8 +303,9 @@ def main() -> None:
             data=options.data_name,
             scores=scores,
             # a card is for others: no folders of this machine before the script
-            command=["python", Path(sys.argv[0]).name, *sys.argv[1:]],
+            command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
         )
+        print(describe_result(options, trainer))
 
 
 if __name__ == "__main__":

@@ -27,13 +27,13 @@ from transformers import (
     Trainer,
     set_seed,
 )
-from transformers.utils.logging import set_verbosity_error
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import describe_base, load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_base, describe_result, load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -224,6 +224,7 @@ def main() -> None:
     set_seed(options.seed)
     # that a language model has no head, and a task no softmax, is as it should be
     set_verbosity_error()
+    disable_progress_bar()
     splits = read_sentences(options)
     labels = find_labels(splits, options.labels)
     spans = tag_scheme(labels) is not None
@@ -263,9 +264,10 @@ def main() -> None:
             data=options.data_name,
             scores=scores,
             # a card is for others: no folders of this machine before the script
-            command=["python", Path(sys.argv[0]).name, *sys.argv[1:]],
+            command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
             report=report,
         )
+        print(describe_result(options, trainer))
 
 
 if __name__ == "__main__":

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from transformers import DataCollatorWithPadding, EvalPrediction, TrainingArguments, set_seed
-from transformers.utils.logging import set_verbosity_error
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForQuestionAnswering, ElmoTokenizer
 from elmo_hf.data.questions import Question, load_questions, read_questions, score_answers
 from elmo_hf.files import naming_errors
 from elmo_hf.prediction.answers import MAX_ANSWER_WORDS, MAX_CONTEXT_WORDS, best_spans, cut_windows, span_chances
-from elmo_hf.training.finetuning import load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_result, load_task_model, predict, train, write_card
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, at_least, parse_options, read_splits
 
 
@@ -253,6 +253,7 @@ def main() -> None:
     set_seed(options.seed)
     # that a language model has no head, and a task no softmax, is as it should be
     set_verbosity_error()
+    disable_progress_bar()
     splits = read_splits(options, read_questions, load_questions)
     model, tokenizer = load_task_model(
         ElmoForQuestionAnswering, options.model, (), default_head="bidaf", **options.model_fields()
@@ -285,8 +286,9 @@ def main() -> None:
             data=options.data_name,
             scores=scores,
             # a card is for others: no folders of this machine before the script
-            command=["python", Path(sys.argv[0]).name, *sys.argv[1:]],
+            command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
         )
+        print(describe_result(options, trainer))
 
 
 if __name__ == "__main__":

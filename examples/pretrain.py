@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 # the rest is imported in functions, after the arguments are checked: torch and Transformers take seconds
 if TYPE_CHECKING:
+    from transformers import TrainingArguments
+
     from elmo_hf import ElmoForPreTraining, ElmoTokenizer
     from elmo_hf.data.segmentation import SentenceSplitter
     from elmo_hf.training.batching import Example, StreamBatches
@@ -56,6 +58,14 @@ def number(kind: Callable[[str], Any], least: float, below: float = math.inf) ->
 
     read.__name__ = kind.__name__
     return read
+
+
+def warm_up(text: str) -> float:
+    """Read a number of steps, or below 1 a share of all steps."""
+    value = float(text)
+    if not 0 <= value < math.inf or (value > 1 and value % 1):
+        raise argparse.ArgumentTypeError(f"{text} is neither a number of steps nor a share below 1")
+    return value if 0 < value < 1 else int(value)
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +196,12 @@ def add_training(parser: argparse.ArgumentParser) -> None:
         ("--epochs", share, 5.0, "times that the text is read"),
         ("--steps", positive, None, "end after so many steps, whatever the epochs"),
         ("--learning-rate", share, 3e-3, "the highest; bilm-tf: 0.2 with adagrad"),
-        ("--warmup-steps", natural, 200, "steps in which the learning rate rises"),
+        (
+            "--warmup-steps",
+            warm_up,
+            200,
+            "steps in which the learning rate rises; below 1, a share of all steps",
+        ),
         ("--weight-decay", share, 0.01, "of adamw_torch"),
         ("--clip-norm", share, 1.0, "most that the norm of the gradient may be; bilm-tf: 10"),
         ("--accumulate", positive, 1, "batches of a step"),
@@ -459,6 +474,22 @@ def ways_to_split(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> di
     return {"tokenize": str.split if options.tokenized else tokenizer.tokenize, "splitter": splitter}
 
 
+def find_long_warm_up(arguments: "TrainingArguments", steps: int) -> Iterator[str]:
+    """Say if the learning rate rises in more than half of a training.
+
+    Args:
+        arguments: The arguments of the trainer.
+        steps: The number of steps of the training.
+    """
+    rises = arguments.get_warmup_steps(steps)
+    # the schedule constant has no warm-up
+    if rises > max(steps / 2, 1) and arguments.lr_scheduler_type != "constant":
+        yield (
+            f"the learning rate rises in the first {rises:,} steps, and the training has {steps:,}, so it hardly "
+            "learns: train longer, or give --warmup-steps 0.05, which is a twentieth of the training"
+        )
+
+
 def find_doubts(options: argparse.Namespace, tokenizer: Any, first: list[list[str]]) -> Iterator[str]:
     """Say what shows that the vocabulary, or the text, was not split as it should be.
 
@@ -499,10 +530,11 @@ def make_trainer(options: argparse.Namespace) -> "tuple[LanguageModelTrainer, Te
         The trainer, and the text that it reads.
     """
     import torch
-    from transformers import ProgressCallback, TrainingArguments
+    from transformers import TrainingArguments
     from transformers.integrations import is_tensorboard_available
 
-    from elmo_hf.training.pretraining import LanguageModelTrainer, ReadableLog, StreamTrainer
+    from elmo_hf.training.logs import ReadableLog, replace_log
+    from elmo_hf.training.pretraining import LanguageModelTrainer, StreamTrainer
     from elmo_hf.training.records import describe_source
 
     model, tokenizer = make_model(options)
@@ -561,8 +593,7 @@ def make_trainer(options: argparse.Namespace) -> "tuple[LanguageModelTrainer, Te
         trainer: LanguageModelTrainer = StreamTrainer(model, arguments, predictions=predictions, **given)
     else:
         trainer = LanguageModelTrainer(model, arguments, **given)
-    trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(ReadableLog())
+    replace_log(trainer, ReadableLog())
     return trainer, text
 
 
@@ -588,13 +619,16 @@ def train(options: argparse.Namespace) -> None:
     """Train, evaluate and save."""
     import torch
     from transformers import set_seed
+    from transformers.utils.logging import disable_progress_bar
 
     from elmo_hf.errors import counted
     from elmo_hf.training.checkpoints import last_checkpoint
+    from elmo_hf.training.pretraining import write_card
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     set_seed(options.seed)
+    disable_progress_bar()
     checkpoint = last_checkpoint(options.output)
     trainer, text = make_trainer(options)
     if checkpoint is not None:
@@ -607,7 +641,10 @@ def train(options: argparse.Namespace) -> None:
     elif options.resume:
         say(f"{options.output}: there is no checkpoint yet: beginning from the start.")
     say(describe(options, trainer, text))
-    for doubt in find_doubts(options, trainer.collator.lexicon.tokenizer, text.first):
+    for doubt in chain(
+        find_long_warm_up(trainer.args, trainer.total_steps()),
+        find_doubts(options, trainer.collator.lexicon.tokenizer, text.first),
+    ):
         say(f"warning: {doubt}")
     metrics = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint)).metrics
     measured = trainer.evaluate() if trainer.eval_dataset else {}
@@ -618,7 +655,8 @@ def train(options: argparse.Namespace) -> None:
         tokenizer.save_pretrained(options.output)
         trainer.save_metrics("train", metrics)
         trainer.save_metrics("eval", measured)
-        print(f"Wrote the model to {options.output}, after {counted(trainer.state.global_step, 'step')}.")
+        write_card(options.output)
+        print(f"Wrote the model and its card to {options.output}, after {counted(trainer.state.global_step, 'step')}.")
         if measured:
             print(
                 f"Perplexity of the held-out text: {measured['eval_perplexity']:,.2f} "

@@ -14,7 +14,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from huggingface_hub.repocard_data import CardData
 from safetensors import SafetensorError
-from tqdm import tqdm
+from tqdm.auto import tqdm
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedConfig,
@@ -40,6 +40,7 @@ from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .checkpoints import last_checkpoint
 from .finetuning_options import FineTuningOptions
+from .logs import EpochLog, replace_log
 from .records import TrainingRecord, count_rows, describe_source, public_model_name, public_name
 
 
@@ -53,6 +54,13 @@ JOB_OPTIONS = (
     "model", "epochs", "batch_size", "accumulate", "learning_rate", "schedule", "warmup_steps", "weight_decay",
     "mix_regularization", "dropout", "head_hidden_size", "bf16", "seed",
 )  # fmt: skip
+
+# what the models of a task do with `elmo-hf predict`
+USES = {
+    "token-classification": "Tag text",
+    "text-classification": "Label text",
+    "question-answering": "Answer questions",
+}
 
 # bytes of layers that are held in memory unless you ask for more
 LAYERS_LIMIT = 4 * 2**30
@@ -158,7 +166,8 @@ def compute_layers(
     torch.nn.Module.to(model.eval(), device)
     done: list[dict[str, Any]] = [{} for _ in rows]
     batches = batches_by_length([len(row["input_ids"]) for row in rows], max_sentences=batch_size)
-    for numbers in tqdm(batches, desc="layers of the biLM", unit="batch"):
+    # the bar is shown on a terminal only
+    for numbers in tqdm(batches, desc="layers of the biLM", unit="batch", disable=None):
         inputs = [{name: rows[number][name] for name in tokenizer.model_input_names} for number in numbers]
         batch = tokenizer.pad(inputs, return_tensors="pt").to(model.device)
         outputs = model(**batch, output_hidden_states=True)
@@ -238,12 +247,42 @@ def train(
         callbacks=callbacks,
         **more,
     )
+    replace_log(trainer, EpochLog(lambda value: _score(trainer, value)))
     if "train" in rows:
         with naming_errors(options.output):
             result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
             trainer.save_model()
             trainer.save_metrics("train", result.metrics)
     return trainer, rows
+
+
+def describe_result(options: FineTuningOptions, trainer: Trainer) -> str:
+    """Say in one line what a training has written, how good it is, and how to use it.
+
+    Args:
+        options: The options of the run.
+        trainer: The trainer that `train` returned.
+    """
+    best = f"eval_{trainer.args.metric_for_best_model}"
+    measured = [entry for entry in trainer.state.log_history if best in entry]
+    epoch, score = trainer.state.epoch or 0, ""
+    if measured:
+        # the first of equals, as Trainer chooses
+        chosen = max(measured, key=lambda entry: entry[best])
+        epoch, score = chosen["epoch"], f", {_score(trainer, chosen[best])}"
+    folder = shlex.quote(str(options.output))
+    return (
+        f"Wrote {options.output}: epoch {round(epoch, 2):g} of {options.epochs:g}{score}. "
+        f"{USES[TASKS[type(trainer.model).__name__]]}: elmo-hf predict {folder} FILE"
+    )
+
+
+def _score(trainer: Trainer, value: float) -> str:
+    """Write a value of the metric by which the best epoch is chosen, in percent."""
+    metric = str(trainer.args.metric_for_best_model)
+    # SQuAD's scores are in percent already
+    in_percent = TASKS[type(trainer.model).__name__] == "question-answering"
+    return f"dev {'F1' if metric == 'f1' else metric} {value if in_percent else 100 * value:.1f}"
 
 
 def describe_base(name: str, config: ElmoConfig) -> str:
@@ -384,7 +423,8 @@ def write_card(
         base: The model that was fine-tuned.
         data: The name of the data.
         scores: For each split, such as `test`, the values of the metrics.
-        command: The words of the command line that trained it.
+        command: The words of the command line that trained it: `python`, the script, and its arguments, of whose files
+            the card does not name the folder.
         report: A table of more figures.
 
     Raises:
@@ -399,7 +439,8 @@ def write_card(
     head = model.config.head or next(iter(model.heads))
     sections = card_sections(folder, read, scores)
     sections[""].insert(1, f"It is {base_name} with the head `{head}`; the biLM {bilm}.")
-    sections["Training"] += ["Made by", f"    {shlex.join(map(_without_folder, command))}"]
+    words = [*command[:2], *map(_without_folder, command[2:])]
+    sections["Training"] += ["Made by", f"    {shlex.join(words)}"]
     sections["Results"] += [code_block(report)] if report else []
     sections["Layers"] = [
         "What the task makes of the layers, from the token layer up:",
@@ -437,6 +478,7 @@ __all__ = [
     "LayersCollator",
     "compute_layers",
     "describe_base",
+    "describe_result",
     "layers_pay",
     "layers_size",
     "load_task_model",

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from huggingface_hub.repocard_data import CardData
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import (
     PreTrainedTokenizerBase,
-    ProgressCallback,
     Trainer,
     TrainerCallback,
-    TrainerControl,
     TrainerState,
     TrainingArguments,
 )
@@ -24,7 +23,12 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, PredictionOutput, 
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from elmo_hf.errors import ElmoError, counted
+from elmo_hf.files import naming_errors
 from elmo_hf.history import LANGUAGE_MODELING
+from elmo_hf.hub.cards import CARD, PLACEHOLDER, Card, is_unedited, render_card
+from elmo_hf.hub.folder_card import card_sections, folder_metadata, join_sections
+from elmo_hf.hub.results import recorded_metrics
+from elmo_hf.hub.usage import read_model
 from elmo_hf.model.modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.outputs_elmo import LayerState
 
@@ -37,19 +41,6 @@ from .records import TrainingRecord
 STATE_FILE = "recurrent_state.safetensors"
 
 logger = logging.getLogger(__name__)
-
-# what a line of the log shows: the name of a value, and its format
-SHOWN = {
-    "loss": ("loss", ".4f"),
-    "train_loss": ("mean loss", ".4f"),
-    "eval_perplexity": ("held-out perplexity", ",.2f"),
-    "eval_forward_perplexity": ("forward", ",.2f"),
-    "eval_backward_perplexity": ("backward", ",.2f"),
-    "learning_rate": ("learning rate", ".3g"),
-    "grad_norm": ("gradient", ".3g"),
-    "train_tokens_per_second": ("words/s", ",.0f"),
-    "train_runtime": ("seconds", ",.0f"),
-}
 
 
 class LanguageModelTrainer(Trainer):
@@ -632,22 +623,30 @@ def _steps_of_epoch(sampler: BucketedSentences, args: TrainingArguments) -> int:
     return math.ceil(len(sampler) / args.world_size / args.gradient_accumulation_steps)
 
 
-class ReadableLog(ProgressCallback):
-    """A progress bar and a readable log, in place of Trainer's `ProgressCallback`."""
+def write_card(folder: str | Path) -> None:
+    """Write the model card, README.md, of a language model, unless somebody has edited the one that is there.
 
-    def on_log(
-        self,
-        args: TrainingArguments,  # noqa: ARG002 - Trainer passes it
-        state: TrainerState,
-        control: TrainerControl,  # noqa: ARG002 - Trainer passes it
-        logs: Mapping[str, Any] | None = None,
-        **_: Any,
-    ) -> None:
-        """Print the values that a step has logged."""
-        parts = [f"{name} {logs[key]:{form}}" for key, (name, form) in SHOWN.items() if logs and key in logs]
-        if parts and state.is_world_process_zero and self.training_bar is not None:
-            place = f"step {state.global_step:,} of {state.max_steps:,}, epoch {state.epoch or 0:.2f}"
-            self.training_bar.write(f"{place}: {', '.join(parts)}")
+    `elmo-hf push` replaces it as long as nobody has edited it.
+
+    Args:
+        folder: The folder of the saved model.
+
+    Raises:
+        ElmoError: If it is no model folder, or the card cannot be written.
+    """
+    folder = Path(folder)
+    path = folder / CARD
+    with naming_errors(path):
+        if path.is_file() and not is_unedited(path.read_text(encoding="utf-8")):
+            return
+        name = folder.resolve().name
+        card = Card(
+            title=name,
+            blocks=join_sections(card_sections(folder, read_model(folder, PLACEHOLDER), recorded_metrics(folder))),
+            metadata=CardData(**folder_metadata(folder, name, [])),
+            generated=True,
+        )
+        path.write_text(render_card(card), encoding="utf-8")
 
 
-__all__ = ["LanguageModelTrainer", "ReadableLog", "StreamTrainer"]
+__all__ = ["LanguageModelTrainer", "StreamTrainer", "write_card"]

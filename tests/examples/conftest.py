@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.fixture
-def script(request: pytest.FixtureRequest) -> ModuleType:
+def script(request: pytest.FixtureRequest, library_logging: None) -> ModuleType:  # noqa: ARG001 - scripts change it
     """Import the script that a module of tests calls `SCRIPT`."""
     path = request.module.SCRIPT
     spec = importlib.util.spec_from_file_location(path.stem, path)

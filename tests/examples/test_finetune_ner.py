@@ -75,7 +75,13 @@ def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     run("--dev=dev.conll", "--test=train.conll", *options)
 
     assert results()["dev_f1"] == results()["test_f1"] == results()["test_PER_f1"] == 1
-    assert re.search(r"PER +1\.0000 +1\.0000 +1\.0000 +4\n", capsys.readouterr().out)
+    shown = capsys.readouterr()
+    assert re.search(r"PER +1\.0000 +1\.0000 +1\.0000 +4\n", shown.out)
+    assert len(re.findall(r"^epoch \d+ of 12: loss \d[\d.e-]*, dev F1 \d+\.\d$", shown.out, re.MULTILINE)) == 12
+    last = r"\nWrote out: epoch (\d+) of 12, dev F1 100\.0\. Tag text: elmo-hf predict out FILE\n$"
+    best = re.search(last, shown.out)
+    # no terminal, no bars
+    assert shown.err == ""
     model = AutoModelForTokenClassification.from_pretrained("out")
     assert model.config.head == "bilstm-crf"
     assert list(model.config.id2label.values()) == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
@@ -96,6 +102,9 @@ def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     words = sum(len(words.split()) for words, _ in SENTENCES * 2)
     assert (task["inputs"], task["sentences"], task["words"], task["epochs"]) == ("sentences", 8, words, 12)
     assert task["best_step"] <= task["steps"] == 24
+    assert best is not None
+    # two steps an epoch
+    assert task["best_step"] == 2 * int(best[1])
     assert task["settings"]["head"] == "bilstm-crf"
     # each word, its tag, and what was predicted
     predicted = read_tagged("out/test.conll", tag_column=2)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,8 @@ from elmo_hf import ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.cli import main
 from elmo_hf.data.corpus import read_sentences
 from elmo_hf.data.vocabulary import build_vocabulary, write_vocabulary
+from elmo_hf.hub.cards import is_unedited
+from elmo_hf.training.pretraining import write_card
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "pretrain.py"
@@ -34,6 +37,7 @@ SMALL = [
     "--words-per-batch=40",
     "--log-steps=2",
     "--save-steps=3",
+    "--warmup-steps=0.1",
 ]
 
 Run = Callable[..., None]
@@ -70,6 +74,34 @@ def test_trains_and_saves_a_model(run: Run, batching: list[str], tmp_path: Path)
     assert record["heldout"][0]["words"] == words
     assert record["predictions"] == words + 20 if batching else record["words"] == words
     assert (record["steps"], record["settings"]["schedule"]) == (steps_of("out"), "cosine")
+    assert record["settings"]["warmup_steps"] == 0.1
+
+
+def test_writes_a_card_and_keeps_an_edited_one(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--vocab", "vocab.txt", "--heldout", "text.gz", "--output", "es-elmo", "--steps", "2", "--warmup-steps", "200")
+    path = Path("es-elmo/README.md")
+    card = path.read_text(encoding="utf-8")
+
+    assert is_unedited(card)
+    assert "\n# es-elmo\n" in card
+    assert "| text | text.gz, 20 sentences, 110 words |" in card
+    assert re.search(r"\| Perplexity \| \d", card)
+    # the warm-up of this training is too long, and the script says so
+    assert "warning: the learning rate rises in the first 200 steps, and the training has 2, so" in (
+        capsys.readouterr().out
+    )
+
+    path.write_text(card.replace("# es-elmo", "# ELMo for Spanish"), encoding="utf-8")
+    edited = path.read_text(encoding="utf-8")
+    write_card("es-elmo")
+    assert path.read_text(encoding="utf-8") == edited
+
+
+@pytest.mark.parametrize("steps", ["-1", "1.5", "nan", "ten"])
+def test_a_warm_up_is_steps_or_a_share(script: ModuleType, steps: str) -> None:
+    assert (script.warm_up("200"), script.warm_up("0.05"), script.warm_up("0")) == (200, 0.05, 0)
+    with pytest.raises((ValueError, ArgumentTypeError)):
+        script.warm_up(steps)
 
 
 # what white space and the pre-tokenizer moses make of this are different words
@@ -308,7 +340,7 @@ def test_one_command_begins_and_goes_on_and_ends(
     first, steps = capsys.readouterr().out, steps_of("out")
     assert "out: there is no checkpoint yet: beginning from the start.\n" in first
     assert re.search(
-        rf"Wrote the model to out, after {steps} steps\.\n"
+        rf"Wrote the model and its card to out, after {steps} steps\.\n"
         r"Perplexity of the held-out text: [\d.]+ \(forward [\d.]+, backward [\d.]+\)\.\n$",
         first,
     )

@@ -187,7 +187,7 @@ def write(folder: Path, tagger: ElmoForTokenClassification, **options: Any) -> M
         "base": "elmo-tiny-en",
         "data": "names",
         "scores": {"dev": {"f1": 0.5}, "test": {"f1": 0.43219, "accuracy": 0.9}},
-        "command": ["python", "finetune_ner.py", "my file"],
+        "command": ["python", "examples/finetune_ner.py", "my file"],
     }
     write_card(folder, tagger, **{**given, **options})
     return ModelCard.load(folder / "README.md")
@@ -208,7 +208,7 @@ def test_the_card_has_figures_that_the_hub_reads(
     assert card.data.model_name == "ELMo for token classification, fine-tuned on names"
     assert f"\n# {card.data.model_name}\n" in card.text
     for part in (
-        "python finetune_ner.py 'my file'",
+        "python examples/finetune_ner.py 'my file'",
         "| input | 0.333 0.333 0.333 | 1.000 |",
         "PER 1.00",
         "`linear`",
@@ -225,7 +225,7 @@ def test_a_card_names_no_folder_and_no_file_as_a_data_set(
     save(tagger, tokenizer, tmp_path, text=["train.conll"])
     command = [
         "python",
-        "finetune_ner.py",
+        "examples/finetune_ner.py",
         f"{tmp_path}/train.conll",
         f"--dev={tmp_path}/dev.conll",
         "--model",
@@ -234,7 +234,7 @@ def test_a_card_names_no_folder_and_no_file_as_a_data_set(
 
     card = write(tmp_path, tagger, base="ann/x", data="train.conll", command=command)
 
-    assert "python finetune_ner.py train.conll --dev=dev.conll --model ann/x" in card.text
+    assert "python examples/finetune_ner.py train.conll --dev=dev.conll --model ann/x" in card.text
     assert str(tmp_path) not in str(card)
     assert card.data.base_model == "ann/x"
     assert card.data.datasets is None
