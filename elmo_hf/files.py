@@ -91,7 +91,7 @@ def new_file(path: Path) -> Iterator[Path]:
         writing.
 
     Raises:
-        ElmoError: If the file exists, or cannot be created.
+        ElmoError: If the file exists, before the block or when it ends, or cannot be created.
     """
     check_new_file(path)
     temporary = path.with_name(f".{_plain_name(path)}.{secrets.token_hex(4)}.partial")
@@ -99,9 +99,24 @@ def new_file(path: Path) -> Iterator[Path]:
         yield temporary
         with naming_errors(path):
             temporary.chmod(0o666 & ~_file_mask())
-            temporary.rename(path)
+            _give_name(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _give_name(temporary: Path, path: Path) -> None:
+    """Give a file its name, which another program may have taken meanwhile.
+
+    Raises:
+        ElmoError: If the name is taken.
+    """
+    try:
+        # unlike a renamed file, a link never replaces another one
+        os.link(temporary, path)
+    except OSError:
+        # the name is taken, or the file system has no links
+        refuse_existing(path)
+        temporary.rename(path)
 
 
 @contextmanager

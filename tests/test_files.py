@@ -58,6 +58,7 @@ def test_a_name_that_cannot_be_given_at_last_is_an_error(tmp_path: Path, monkeyp
     def fail(*_: Path) -> None:
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(os, "link", fail)
     monkeypatch.setattr(Path, "rename", fail)
 
     with (
@@ -66,6 +67,33 @@ def test_a_name_that_cannot_be_given_at_last_is_an_error(tmp_path: Path, monkeyp
     ):
         temporary.touch()
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_appears_meanwhile_is_kept(
+    has_links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Path) -> None:
+        raise OSError(95, "Operation not supported")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", fail)
+    with new_file(tmp_path / "mine") as temporary:
+        temporary.write_text("mine", encoding="utf-8")
+
+    def write_late() -> None:
+        with new_file(tmp_path / "a.txt") as temporary:
+            temporary.write_text("ours", encoding="utf-8")
+            (tmp_path / "a.txt").write_text("theirs", encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=r"a\.txt exists already: remove it or choose another name"):
+        write_late()
+
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {
+        "mine": "mine",
+        "a.txt": "theirs",
+    }
+    assert (tmp_path / "mine").stat().st_nlink == 1
 
 
 @pytest.mark.parametrize("name", ["ộ" * 85, "\udcff", "a\nb c"], ids=["long", "no UTF-8", "spaces"])

@@ -47,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # a terminal that cannot show a character shows its escape instead
             stream.reconfigure(errors="backslashreplace")
     try:
+        if sys.stdout is None and _prints_result(options):
+            raise ElmoError("Standard output is closed: open it, or name a file for the result.")
         status: int = options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -65,6 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _discard_output()
         print(f"elmo-hf: error: {printable(_message_of(error))}", file=sys.stderr)
         return 1
+
+
+def _prints_result(options: argparse.Namespace) -> bool:
+    """Tell whether standard output is where the result goes; what is printed beside a file are notes."""
+    given = vars(options)
+    # push sends a folder, and neighbours without a word to look for writes an index
+    writes = given.get("dry_run") is False or (given.get("index") is not None and not given["text"])
+    return not writes and given.get("output") is None and given.get("json_lines") in (None, "-")
 
 
 def _message_of(error: Exception) -> str:

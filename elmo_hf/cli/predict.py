@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import io
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from .shared import (
     Commands,
     add_batches,
     check_batches,
+    print_in_utf8,
     set_threads,
     shows_progress,
     silence_libraries,
@@ -147,8 +147,7 @@ def _opened(path: Path | None) -> Iterator[TextIO]:
     from elmo_hf.files import naming_errors, new_file
 
     if path is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")
+        print_in_utf8()
         yield sys.stdout
         return
     # half a character, which JSON can hold, is written as JSON writes it

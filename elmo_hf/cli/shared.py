@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import io
 import json
 import logging
 import sys
@@ -139,7 +140,14 @@ def json_lines(name: str) -> "Iterator[WriteRecord]":
         with new_json_lines(Path(name)) as write:
             yield write
         return
+    print_in_utf8()
     yield lambda record: print(json.dumps(record, ensure_ascii=False))
+
+
+def print_in_utf8() -> None:
+    """Let standard output be UTF-8, as JSON is, in which half a character is written as JSON writes it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def add_tokenized(parser: Any) -> None:
@@ -226,6 +234,7 @@ __all__ = [
     "json_lines",
     "make_splitter",
     "notes_held_back",
+    "print_in_utf8",
     "printable",
     "set_threads",
     "shows_progress",

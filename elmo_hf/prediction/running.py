@@ -13,7 +13,7 @@ from elmo_hf.errors import ElmoError
 
 from .answers import MAX_ANSWER_WORDS
 from .inputs import Example, InputReader, PredictionInput, Row, check_inputs
-from .tasks import DIGITS, QuestionAnswering, Result, Task, make_task, rename_given
+from .tasks import QuestionAnswering, Result, Task, make_task, rename_given, significant
 
 
 def predict(
@@ -29,8 +29,8 @@ def predict(
 ) -> Iterator[Result]:
     """Tag, classify or score sentences with a fine-tuned model.
 
-    The answer to an input does not depend on the other inputs. You may pass a generator: only a few batches of its
-    inputs are in memory at a time.
+    The answer to an input does not depend on the other inputs, but for the last digit of a score. You may pass a
+    generator: only a few batches of its inputs are in memory at a time.
 
     Args:
         model: A model with a head, in evaluation mode, on any device; `load` loads one.
@@ -125,7 +125,7 @@ def _ranked(found: list[Result], none: float, *, top_k: int, no_answer: bool) ->
     if no_answer:
         nothing = {"answer": "", "start": 0, "end": 0, "score": none}
         found = sorted([*found, nothing], key=lambda each: -each["score"])
-    return [{**each, "score": round(each["score"], DIGITS)} for each in found[:top_k]]
+    return [{**each, "score": significant(each["score"])} for each in found[:top_k]]
 
 
 def _predict(

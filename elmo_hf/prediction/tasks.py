@@ -5,6 +5,7 @@ Shape notation: `B` rows, `T` words with boundary tokens, `K` labels.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -34,8 +35,8 @@ Batch: TypeAlias = Mapping[str, torch.Tensor]
 GIVEN = "given_"
 GIVEN_PREFIXES = re.compile(f"^({GIVEN})+")
 
-# float32 has seven digits
-DIGITS = 6
+# float32 has seven digits, and the last ones depend on the other rows of a batch
+DIGITS = 5
 
 
 class Tags(NamedTuple):
@@ -75,8 +76,7 @@ class Task:
     columns: Sequence[str] = ()
 
     def __init__(self, model: Any) -> None:
-        config = model.config
-        self.names = [str(config.id2label[number]) for number in range(config.num_labels)]
+        self.names = _label_names(model.config)
 
     def compute(self, model: Any, batch: Batch) -> list[Any]:
         """Run the model on a batch; return the numbers of each row."""
@@ -89,6 +89,26 @@ class Task:
     def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
         """Return what a table shows of an input beside each of its answers, and a row of `columns` for each answer."""
         raise NotImplementedError
+
+
+def _label_names(config: Any) -> list[str]:
+    """Return the labels in the order of the model's scores.
+
+    Raises:
+        ElmoError: If a score has no label, or two have the same one.
+    """
+    given = config.id2label
+    missing = next((number for number in range(len(given)) if number not in given), None)
+    if missing is not None:
+        raise ElmoError(
+            f"config.json is damaged: id2label has {', '.join(map(str, given))}, and not {missing}, of "
+            f"{len(given)} labels: number them from 0."
+        )
+    names = [str(given[number]) for number in range(len(given))]
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ElmoError(f"id2label in config.json has the label {twice!r:.80} twice: rename one.")
+    return names
 
 
 class Tagging(Task):
@@ -194,8 +214,11 @@ class Classification(Task):
     def answer(self, example: "Example", numbers: Sequence[list[float]]) -> Result:
         """Return `label`, or `labels` of which each is more probable than not, and `scores`; or `score`, a number."""
         del example
-        values = numbers[0] if numbers else None
-        scores = None if values is None else dict(zip(self.names, rounded(values), strict=True))
+        values = None
+        if numbers:
+            # what is chosen is chosen by the scores that you see
+            values = list(map(significant, numbers[0])) if self.problem == "regression" else rounded(numbers[0])
+        scores = None if values is None else dict(zip(self.names, values, strict=True))
         if self.is_one_number:
             return {"score": None if scores is None else scores[self.names[0]]}
         if self.problem == "regression":
@@ -237,8 +260,8 @@ class Choice(Task):
     def answer(self, example: "Example", numbers: Sequence[float]) -> Result:
         """Return `choice`, the number of the best answer, counted from 0, and `scores`, the probability of each."""
         del example
-        scores = torch.tensor(numbers).softmax(dim=0)
-        return {"choice": int(scores.argmax()), "scores": rounded(scores)}
+        scores = rounded(torch.tensor(numbers).softmax(dim=0))
+        return {"choice": scores.index(max(scores)), "scores": scores}
 
     def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
         """Show an input a row, with the scores of its answers in one cell."""
@@ -297,7 +320,7 @@ class QuestionAnswering(Task):
         best: Result = {"answer": None, "start": None, "end": None, "score": none}
         if found and found[0]["score"] >= none:
             best = found[0]
-        return {**best, "score": round(best["score"], DIGITS)}
+        return {**best, "score": significant(best["score"])}
 
     def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
         """Show a question a row."""
@@ -340,9 +363,14 @@ def rename_given(fields: Mapping[str, Any], taken: Collection[str]) -> dict[str,
 
 
 def rounded(numbers: torch.Tensor | Sequence[float]) -> list[float]:
-    """Return numbers `[n]` as Python's, without digits that float32 does not have."""
+    """Return probabilities `[n]` as Python's numbers, without digits that depend on the batch."""
     values = numbers.tolist() if isinstance(numbers, torch.Tensor) else numbers
     return [round(value, DIGITS) for value in values]
+
+
+def significant(number: float) -> float:
+    """Return a number of any size without digits that depend on the batch."""
+    return float(f"{number:.{DIGITS}g}")
 
 
 __all__ = [
@@ -355,4 +383,5 @@ __all__ = [
     "Task",
     "make_task",
     "rename_given",
+    "significant",
 ]

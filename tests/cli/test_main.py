@@ -343,6 +343,47 @@ def test_closed_streams_are_no_matter(closed: str, bilm_original: Path, tmp_path
     assert "Traceback" not in process.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "prints"),
+    [
+        ("inspect m", True),
+        ("verify m original", True),
+        ("convert --list", True),
+        ("convert source --output m", False),
+        ("copy m output", False),
+        ("push m org/name", False),
+        ("push m org/name --dry-run", True),
+        ("embed --text a", True),
+        ("embed file --output a.npz", False),
+        ("predict m file", True),
+        ("predict m file --output a.csv", False),
+        ("neighbours file --text a --word a", True),
+        ("neighbours --index i --text a --word a", True),
+        ("neighbours file --index i", False),
+        ("split-sentences file --language en", True),
+        ("split-sentences file --language en --output a", False),
+        ("build-vocab file --output a", False),
+        ("perplexity m file", True),
+        ("fill a", True),
+        ("fill a --json-lines -", True),
+        ("fill a --json-lines a.jsonl", False),
+        ("plot layers m --output a.png", False),
+    ],
+)
+def test_a_result_is_not_lost_in_a_closed_standard_output(
+    command: str, prints: bool, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    options = build_parser().parse_args(command.split())
+    options.run = lambda _: 7
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", lambda *_: options)
+    monkeypatch.setattr(sys, "stdout", None)
+
+    assert main([]) == (1 if prints else 7)
+
+    message = "elmo-hf: error: Standard output is closed: open it, or name a file for the result.\n"
+    assert capsys.readouterr().err == (message if prints else "")
+
+
 def test_a_reader_that_leaves_is_no_error(bilm_model: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "embed", "-", "--model", str(bilm_model)],

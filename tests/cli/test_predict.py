@@ -105,13 +105,20 @@ def test_a_csv_file_is_a_table_with_commas(classifier: str, tmp_path: Path) -> N
     )
 
 
-def test_half_a_character_in_another_field_stays(classifier: str, tmp_path: Path) -> None:
+def test_half_a_character_in_another_field_stays(
+    classifier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a", "title": "\\ud800"}\n', encoding="utf-8")
     output = tmp_path / "out.jsonl"
 
     assert main(["predict", classifier, str(tmp_path / "a.jsonl"), "--output", str(output)]) == 0
 
     assert json.loads(output.read_text(encoding="utf-8"))["title"] == "\ud800"
+    # as a terminal in another encoding is
+    with (tmp_path / "stdout").open("w", encoding="ascii") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert main(["predict", classifier, str(tmp_path / "a.jsonl")]) == 0
+    assert (tmp_path / "stdout").read_bytes() == output.read_bytes()
 
 
 @pytest.mark.parametrize(

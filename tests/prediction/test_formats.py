@@ -149,7 +149,7 @@ def test_a_table_of_classes_with_commas(make_model: MakeModel, tokenizer: PreTra
 
     assert list(first) == ["input", "text", "n", "label", "score_no", "score_yes"]
     assert (first["text"], first["n"]) == ('a, "b"\nc', "[1]")
-    assert float(first["score_no"]) + float(first["score_yes"]) == pytest.approx(1, abs=2e-6)
+    assert float(first["score_no"]) + float(first["score_yes"]) == pytest.approx(1, abs=2e-5)
     assert list(second.values()) == ["2", "", "", "", "", ""]
 
 

@@ -20,6 +20,7 @@ from elmo_hf import (
 from elmo_hf.data.tagged import find_spans
 from elmo_hf.model import crf_elmo
 from elmo_hf.prediction import answer, predict
+from elmo_hf.prediction.tasks import make_task
 from support.task_models import NAMES
 
 
@@ -72,9 +73,9 @@ def test_tags_are_the_best_of_the_model(head: str, make_model: MakeModel, tokeni
         ]
         assert all(text[entity["start"] : entity["end"]] == entity["text"] for entity in result["entities"])
         if head == "linear":
-            assert result["scores"] == pytest.approx(logits.softmax(dim=1).amax(dim=1).tolist(), abs=1e-6)
+            assert result["scores"] == pytest.approx(logits.softmax(dim=1).amax(dim=1).tolist(), abs=6e-6)
         elif text:
-            assert result["scores"] == pytest.approx(sequence_scores(model, tokenizer, text, result["tags"]), abs=1e-6)
+            assert result["scores"] == pytest.approx(sequence_scores(model, tokenizer, text, result["tags"]), abs=6e-6)
         assert json.loads(json.dumps(result)) == result
     assert len({tag for result in results for tag in result["tags"]}) > 2
 
@@ -88,7 +89,7 @@ def test_the_score_of_a_span_is_the_mean_of_its_words(
     spans = find_spans(result["tags"])
     assert any(end - start > 1 for _, start, end in spans)
     for (_, start, end), entity in zip(spans, result["entities"], strict=True):
-        assert entity["score"] == pytest.approx(sum(result["scores"][start:end]) / (end - start), abs=1e-6)
+        assert entity["score"] == pytest.approx(sum(result["scores"][start:end]) / (end - start), abs=6e-6)
 
 
 def test_tags_that_mark_no_spans_have_no_entities(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -109,7 +110,7 @@ def test_a_label_is_the_most_probable_one(
 
     for (one, other), result in zip(pairs, results, strict=True):
         expected = logits_of(model, tokenizer, one, other).softmax(dim=0)
-        assert list(result["scores"].values()) == pytest.approx(expected.tolist(), abs=1e-6)
+        assert list(result["scores"].values()) == pytest.approx(expected.tolist(), abs=6e-6)
         assert result["label"] == names[int(expected.argmax())]
     (empty,) = predict(model, tokenizer, [{"text1": "", "text2": ""}])
     assert empty == {"text1": "", "text2": "", "label": None, "scores": None}
@@ -125,7 +126,7 @@ def test_several_labels_are_those_more_probable_than_not(
     for text, result in zip(TEXTS, results, strict=True):
         if text:
             expected = logits_of(model, tokenizer, text).sigmoid()
-            assert list(result["scores"].values()) == pytest.approx(expected.tolist(), abs=1e-6)
+            assert list(result["scores"].values()) == pytest.approx(expected.tolist(), abs=6e-6)
             assert result["labels"] == [name for name, score in zip("abc", expected, strict=True) if score > 0.5]
     assert results[2] == {"text": "", "labels": None, "scores": None}
 
@@ -137,7 +138,7 @@ def test_a_regression_gives_a_number(
     model = make_model(ElmoForSequenceClassification, num_labels=1, problem_type=problem)
     first, _, empty, _ = predict(model, tokenizer, TEXTS)
 
-    assert first["score"] == pytest.approx(logits_of(model, tokenizer, TEXTS[0]).item(), abs=1e-5)
+    assert first["score"] == pytest.approx(logits_of(model, tokenizer, TEXTS[0]).item(), rel=1e-4)
     assert empty == {"text": "", "score": None}
 
 
@@ -152,7 +153,7 @@ def test_the_best_of_several_answers(make_model: MakeModel, tokenizer: PreTraine
         batch = tokenizer([question] * len(choices), choices, padding=True, return_tensors="pt")
         with torch.inference_mode():
             expected = model(**{name: part[None] for name, part in batch.items()}).logits[0].softmax(dim=0)
-        assert result["scores"] == pytest.approx(expected.tolist(), abs=1e-6)
+        assert result["scores"] == pytest.approx(expected.tolist(), abs=6e-6)
         assert result["choice"] == int(expected.argmax())
 
 
@@ -180,7 +181,7 @@ def test_an_answer_is_the_best_span_of_the_context(
         best = max(spans, key=spans.__getitem__)
         none = starts[0] * ends[0]
         assert result["given_start"] == 7
-        assert result["score"] == pytest.approx(max(none, spans[best]), abs=1e-5)
+        assert result["score"] == pytest.approx(max(none, spans[best]), rel=1e-4)
         if none > spans[best]:
             assert (result["answer"], result["start"], result["end"]) == (None, None, None)
         else:
@@ -239,3 +240,33 @@ def test_another_model_answers_no_questions(make_model: MakeModel, tokenizer: Pr
         answer(make_model(ElmoForMultipleChoice), tokenizer, [])
     with pytest.raises(ValueError, match="top_k is 0 and max_words 30: they must be at least 1"):
         answer(make_model(ElmoForQuestionAnswering), tokenizer, [], top_k=0)
+
+
+def test_of_equal_scores_the_first_is_chosen(make_model: MakeModel) -> None:
+    names = {0: "no", 1: "yes"}
+    one = make_task(make_model(ElmoForSequenceClassification, id2label=names))
+    several = make_task(
+        make_model(ElmoForSequenceClassification, id2label=names, problem_type="multi_label_classification")
+    )
+    number = make_task(make_model(ElmoForSequenceClassification, num_labels=1))
+    choice = make_task(make_model(ElmoForMultipleChoice))
+
+    # what the last digits of float32 say depends on the batch
+    assert one.answer(None, [[0.4999999, 0.5000001]]) == {"label": "no", "scores": {"no": 0.5, "yes": 0.5}}
+    assert several.answer(None, [[0.5000001, 0.50001]])["labels"] == ["yes"]
+    assert number.answer(None, [[1987.34567]]) == {"score": 1987.3}
+    assert choice.answer(None, [1.0, 1.0000001, 0.0]) == {"choice": 0, "scores": [0.42232, 0.42232, 0.15536]}
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({0: "a", 5: "b", 7: "c"}, "config.json is damaged: id2label has 0, 5, 7, and not 1, of 3 labels"),
+        ({0: "a", 1: "b", 2: "a"}, "id2label in config.json has the label 'a' twice: rename one"),
+    ],
+)
+def test_labels_with_gaps_or_twice_are_refused(names: dict[int, str], message: str, make_model: MakeModel) -> None:
+    model = make_model(ElmoForTokenClassification, num_labels=3)
+    model.config.id2label = names
+    with pytest.raises(ElmoError, match=message):
+        make_task(model)
