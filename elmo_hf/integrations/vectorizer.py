@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import numbers
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,8 +138,10 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the model that the parameters name now, which `set_params` may have changed."""
         if self.pool not in POOLS:
             raise ElmoError(f"There is no pool {self.pool!r}: choose {' or '.join(POOLS)}.")
-        if not self.cache_size >= 0:
-            raise ElmoError(f"cache_size is {self.cache_size}: give the megabytes to use, or 0.")
+        if not _is_from(0, self.cache_size, numbers.Real):
+            raise ElmoError(f"cache_size is {self.cache_size!r}: give the megabytes to use, or 0.")
+        if not _is_from(1, self.batch_size, numbers.Integral):
+            raise ElmoError(f"batch_size is {self.batch_size!r}: give the number of texts to compute at once, from 1.")
         wanted = (str(self.model), self.layers, self.batch_size, self.device)
         known, model = self.__dict__.get("_known", (None, None))
         if known != wanted:
@@ -156,6 +160,11 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+def _is_from(least: int, value: Any, kind: type) -> bool:
+    """Return whether a value is a finite number of a kind, no truth value, and from `least` on."""
+    return isinstance(value, kind) and type(value) is not bool and least <= float(value) < math.inf  # type: ignore[arg-type]
 
 
 def _digest(text: SentenceInput) -> bytes:

@@ -554,25 +554,7 @@ class ElmoForMaskedLM(ElmoLanguageModel):
         """
         inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
         mask, bilm = inputs.mask, self.elmo.run_bilm(inputs)
-        # [2, B, T, P]
-        states = self.split_directions(bilm.layers[-1])
-        # [2, B, T]: the position of each word's right and left neighbour, -100 for none
-        positions = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
-        right, left = neighbours(positions, mask)
-        scores = []
-        for half, position in zip(states, (left, right), strict=True):
-            # [B, T, P]
-            context = half.gather(1, position.clamp(min=0)[:, :, None].expand(half.shape))
-            log_probabilities = self.softmax(context).log_softmax(dim=2)
-            # without a neighbour every word is as likely as any other
-            scores.append(log_probabilities.masked_fill((position < 0)[:, :, None], 0))
-        words = self.config.vocab_size - 1
-        # [V], padding first
-        prior = nn.functional.pad(log_uniform(torch.arange(words, device=mask.device), words).to(states), (1, 0))
-        # with one neighbour there is only one probability, and nothing to subtract
-        both = (left >= 0) & (right >= 0)
-        logits = scores[0] + scores[1] - both[:, :, None] * prior
-        logits[..., 0] = torch.finfo(logits.dtype).min
+        logits, scores = self.score_words(*self.read_contexts(bilm.layers[-1], mask))
         loss = None
         if labels is not None:
             if labels.shape != mask.shape:
@@ -586,6 +568,48 @@ class ElmoForMaskedLM(ElmoLanguageModel):
             backward_logits=scores[1],
             hidden_states=self.select_outputs(bilm, False, kwargs)["hidden_states"],
         )
+
+    def read_contexts(self, top_layer: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Find what each direction has read before it comes to a word.
+
+        Args:
+            top_layer: `[B, T, H]`.
+            mask: `[B, T]`, true at words.
+
+        Returns:
+            The states of the words on the left and on the right, `[2, B, T, P]`, and whether there is such a word,
+            `[2, B, T]`.
+        """
+        states = self.split_directions(top_layer)
+        positions = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
+        right, left = neighbours(positions, mask)
+        # [2, B, T]: -100 for none
+        beside = torch.stack([left, right])
+        contexts = states.gather(2, beside.clamp(min=0)[..., None].expand(states.shape))
+        return contexts, beside >= 0
+
+    def score_words(self, contexts: torch.Tensor, known: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Score all words of the vocabulary at places of which `read_contexts` found the contexts.
+
+        Args:
+            contexts: `[2, ..., P]`.
+            known: `[2, ...]`.
+
+        Returns:
+            The logits `[..., V]` of both directions together, and the log-probabilities `[..., V]` of each.
+        """
+        # without a neighbour every word is as likely as any other
+        scores = [
+            self.softmax(context).log_softmax(dim=-1).masked_fill(~exists[..., None], 0)
+            for context, exists in zip(contexts, known, strict=True)
+        ]
+        words = self.config.vocab_size - 1
+        # [V], padding first
+        prior = log_uniform(torch.arange(words, device=contexts.device), words).to(contexts)
+        # with one neighbour there is only one probability, and nothing to subtract
+        logits = scores[0] + scores[1] - (known[0] & known[1])[..., None] * nn.functional.pad(prior, (1, 0))
+        logits[..., 0] = torch.finfo(logits.dtype).min
+        return logits, scores
 
 
 class ElmoTaskModel(ElmoPreTrainedModel):

@@ -14,8 +14,10 @@ import torch
 
 from elmo_hf.bundled import ELMO_TINY_EN
 from elmo_hf.embedding.loading import load, move_to_device
+from elmo_hf.embedding.occurrences import check_position
 from elmo_hf.errors import ElmoError
 from elmo_hf.inspection import read_config
+from elmo_hf.model.inputs_elmo import read_inputs
 from elmo_hf.model.modeling_elmo import ElmoForMaskedLM
 from elmo_hf.model.tokenizer_backend_elmo import PAD, vocabulary_lines
 
@@ -24,6 +26,9 @@ from .perplexity import check_words_are_known
 
 #: What you may write for a missing word, besides the mask token of the tokenizer.
 MASK = "[MASK]"
+
+# places that are scored at a time: a score for each word of the vocabulary takes much memory
+PLACES_AT_A_TIME = 64
 
 # the mask token of a tokenizer that has none
 ADDED_MASK = "<MASK>"
@@ -107,33 +112,40 @@ class WordFiller:
             there, in upper or lower case.
 
         Raises:
-            ElmoError: If `top` is not positive.
+            ElmoError: If `top` is not positive, or the sentence has no such place.
         """
         if top < 1:
             raise ElmoError(f"top is {top}: give 1 or more.")
-        batch = self.tokenizer([list(words)], is_split_into_words=True, return_tensors="pt").to(self.model.device)
-        output = self.model(**batch)
-        fillings = []
         for position in positions:
-            # <S> is the first row
-            row = position + 1
-            # [V]
-            logits = output.logits[0, row].float().masked_fill(~self._is_word, -torch.inf)
-            probabilities = logits.softmax(dim=0)
-            # the spellings of the word itself are among the best ones
-            best = self._without(words[position], logits.argsort(descending=True, stable=True), top)
-            fillings.append(
-                [
-                    Filling(
-                        self._words[number],
-                        probabilities[number].item(),
-                        -output.forward_logits[0, row, number].item(),
-                        -output.backward_logits[0, row, number].item(),
-                    )
-                    for number in best
-                ]
-            )
+            check_position(words, position)
+        batch = self.tokenizer([list(words)], is_split_into_words=True, return_tensors="pt").to(self.model.device)
+        inputs = read_inputs(
+            self.model.config, batch.get("input_ids"), batch.get("char_ids"), batch["attention_mask"], None
+        )
+        top_layer = self.model.elmo.run_bilm(inputs).layers[-1]
+        # [2, T, P] and [2, T] without <S>, the first row
+        contexts, known = (part[:, 0, 1:] for part in self.model.read_contexts(top_layer, inputs.mask))
+        fillings = []
+        for start in range(0, len(positions), PLACES_AT_A_TIME):
+            places = list(positions[start : start + PLACES_AT_A_TIME])
+            logits, directions = self.model.score_words(contexts[:, places], known[:, places])
+            for place, *scores in zip(places, logits, *directions, strict=True):
+                fillings.append(self._best(words[place], *scores, top=top))
         return fillings
+
+    def _best(
+        self, word: str, logits: torch.Tensor, forward: torch.Tensor, backward: torch.Tensor, *, top: int
+    ) -> list[Filling]:
+        """Return the most probable words for a place, from its scores, all `[V]`, and the word that stands there."""
+        logits = logits.float().masked_fill(~self._is_word, -torch.inf)
+        probabilities = logits.softmax(dim=0)
+        return [
+            Filling(
+                self._words[number], probabilities[number].item(), -forward[number].item(), -backward[number].item()
+            )
+            # the spellings of the word itself are among the best ones
+            for number in self._without(word, logits.argsort(descending=True, stable=True), top)
+        ]
 
     def _without(self, word: str, order: torch.Tensor, top: int) -> list[int]:
         """Return the first rows of the vocabulary that are words other than the given one."""

@@ -121,6 +121,11 @@ def test_keeps_the_rules_of_scikit_learn() -> None:
 @pytest.mark.parametrize(
     ("parameters", "texts", "message"),
     [
+        *(({"cache_size": size}, [], rf"cache_size is {size!r}: give the megabytes") for size in ("5", None, True)),
+        *(
+            ({"batch_size": size}, [], rf"batch_size is {size!r}: give the number")
+            for size in (0, 1.5, "5", None, True)
+        ),
         ({"cache_size": -1}, [], r"cache_size is -1: give the megabytes to use, or 0\."),
         ({"pool": "sum"}, [], r"There is no pool 'sum': choose mean or max\."),
         ({"layers": 7}, [], r"There is no layer '7'"),
