@@ -11,8 +11,11 @@ not run, because they need the network.
 The page of commands and the Python reference have parts that `docs/site/generate.py` writes, which must be up to date.
 """
 
+import contextlib
 import importlib
+import io
 import itertools
+import json
 import re
 import runpy
 import shlex
@@ -163,7 +166,7 @@ def made_up_language(tmp_path: Path) -> Path:
         pairs = zip(part[::2], part[1::2], strict=True)
         text = "".join(f"{' '.join(first)}. {' '.join(second)}.\n" for first, second in pairs)
         (tmp_path / "texts" / f"{number}.txt").write_text(text, encoding="utf-8")
-    (tmp_path / "new.txt").write_text("Ana vive en Lima.\n", encoding="utf-8")
+    (tmp_path / "new.txt").write_text("Ana vive en Lima. Luis vio a Eva.\n", encoding="utf-8")
     tags = ["B-PER", "O", "O", "B-LOC", "O", "O"]
     columns = ["".join(f"{word}\t{tag}\n" for word, tag in zip(sentence, tags, strict=True)) for sentence in sentences]
     for name, part in {"train": columns[:20], "dev": columns[20:24], "test": columns[24:28]}.items():
@@ -183,10 +186,23 @@ def test_the_tutorial_runs(made_up_language: Path, monkeypatch: pytest.MonkeyPat
 
     for example in Document.parse(str(ROOT / "docs" / "tutorial.md"), CodeBlockParser("bash", evaluator=run_block)):
         example.evaluate()
+    # a line for each sentence of the paragraph
+    names = [json.loads(line)["text"] for line in Path("names.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert names == ["Ana vive en Lima.", "Luis vio a Eva."]
+    assert {"README.md", "config.json"} <= {path.name for path in Path("es-elmo").iterdir()}
 
 
 def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a line of the tutorial; what it says of Python runs in this process."""
+    """Run a line of the tutorial; what it says of Python runs in this process, and so do both ends of a pipe."""
+    if " | elmo-hf " in line:
+        line, _, reader = line.partition(" | ")
+        piped = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with contextlib.redirect_stdout(piped):
+            run_line(line, monkeypatch)
+        piped.seek(0)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(piped.detach())))
+        run_line(reader, monkeypatch)
+        return
     program, *arguments = shlex.split(line, comments=True)
     if program == "elmo-hf":
         assert cli.main(arguments) == 0, line
