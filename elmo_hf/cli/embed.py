@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_hf.errors import counted
 
-from .reading import add_reading, add_source, check_source, format_of, read_input
+from .reading import add_reading, add_source, check_reading, check_source, format_of, read_input
 from .shared import (
     Commands,
     add_batches,
@@ -107,6 +107,7 @@ def _add_writing(group: Any) -> None:
 def _embed(options: argparse.Namespace) -> int:
     # refuse wrong options before importing torch
     check_source(options)
+    check_reading(options)
     check_batches(options)
     if options.workers < 1:
         options.wrong_usage("--workers must be 1 or more")

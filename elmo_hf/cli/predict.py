@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from elmo_hf.errors import counted
+from elmo_hf.errors import ElmoError, counted
 
-from .reading import add_reading, add_source, check_source, read_input
+from .reading import add_reading, add_source, check_reading, check_source, format_of, read_input
 from .shared import (
     Commands,
     add_batches,
@@ -74,6 +74,7 @@ def _add_writing(group: Any) -> None:
 def _predict(options: argparse.Namespace) -> int:
     # refuse wrong options and names before loading the model
     check_source(options)
+    check_reading(options)
     check_batches(options)
     from elmo_hf.files import check_new_file
     from elmo_hf.prediction.formats import choose_format
@@ -110,16 +111,17 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     elmo: Any = model.base_model
     elmo.cache_words(CACHED_WORDS)
     task = make_task(model)
+    place = _Place(options)
     results = predict(
         model,
         tokenizer,
-        _read_inputs(options, task),
+        _read_inputs(options, task, place),
         text_field=options.text_field,
         pair_field=options.pair_field,
         tokenized=options.tokenized,
         batch_size=options.batch_size,
     )
-    with _opened(options.output) as file:
+    with _opened(options.output) as file, place.named_in_errors():
         delimiter = "," if options.output is not None and options.output.suffix.lower() == ".csv" else "\t"
         # a bar would stand between the answers on a terminal
         hidden = not shows_progress() or (options.output is None and sys.stdout.isatty())
@@ -127,16 +129,45 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
         return write_results(shown, file_format, file, task, delimiter=delimiter)
 
 
-def _read_inputs(options: argparse.Namespace, task: "Task") -> "Iterator[PredictionInput]":
+class _Place:
+    """The line of the input that is read."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.file = "standard input" if options.file == "-" else options.file
+        self.is_text = options.text is None and format_of(options) == "text"
+        # known of records
+        self.line: int | None = None
+
+    def lines(self, path: str) -> "Iterator[PredictionInput]":
+        """Read records."""
+        from elmo_hf.data.records import read_records
+
+        for self.line, record in read_records(path):
+            yield record
+
+    @contextlib.contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Name the line in the error of an input, where it is known."""
+        from elmo_hf.prediction.inputs import InputError
+
+        try:
+            yield
+        except InputError as error:
+            line = error.number if self.is_text else self.line
+            if line is None:
+                raise
+            raise ElmoError(f"{self.file}, line {line}: {error.reason}") from error
+
+
+def _read_inputs(options: argparse.Namespace, task: "Task", place: _Place) -> "Iterator[PredictionInput]":
     """Read what the options name: sentences, or records with all of their fields."""
     from elmo_hf.data.questions import read_question_records
-    from elmo_hf.data.records import read_records
     from elmo_hf.prediction.tasks import QuestionAnswering
 
     def records(path: str) -> "Iterable[PredictionInput]":
         if isinstance(task, QuestionAnswering):
             return read_question_records(path)
-        return (record for _, record in read_records(path))
+        return place.lines(path)
 
     return read_input(options, records)
 

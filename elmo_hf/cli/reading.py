@@ -78,6 +78,16 @@ def add_reading(group: Any) -> None:
     )
 
 
+def check_reading(options: argparse.Namespace) -> None:
+    """Refuse options for another format than that of the input."""
+    file_format = "text" if options.text is not None else format_of(options)
+    for name, wanted in {"text_field": "jsonl", "pair_field": "jsonl", "word_column": "conll"}.items():
+        if getattr(options, name, None) is not None and file_format != wanted:
+            options.wrong_usage(
+                f"--{name.replace('_', '-')} is for files in the format {wanted}, and the input is {file_format}"
+            )
+
+
 def read_input(
     options: argparse.Namespace, read_records: Callable[[str], Iterable[Record]]
 ) -> "Iterator[SentenceInput | Record]":
@@ -115,8 +125,9 @@ def read_input(
 
 def format_of(options: argparse.Namespace) -> str:
     """Return the format of the input: the option, or what the suffix says."""
-    suffixes = [suffix for suffix in Path(options.file or "").suffixes if suffix not in COMPRESSED]
+    suffixes = [suffix.lower() for suffix in Path(options.file or "").suffixes]
+    suffixes = [suffix for suffix in suffixes if suffix not in COMPRESSED]
     return options.format or FORMATS.get(suffixes[-1] if suffixes else "", "text")
 
 
-__all__ = ["add_reading", "add_source", "check_source", "format_of", "read_input"]
+__all__ = ["add_reading", "add_source", "check_reading", "check_source", "format_of", "read_input"]

@@ -219,6 +219,8 @@ def read_lines(name: str) -> Iterator[str]:
 @contextmanager
 def _open(name: str) -> Iterator[Iterable[bytes]]:
     """Open a file, or standard input, as lines of bytes, decompressed if the first bytes show a compression."""
+    if not name:
+        raise ElmoError("The name of the file is empty: give a file.")
     if name == "-" and sys.stdin is None:
         raise ElmoError("Standard input is closed: give a file.")
     with ExitStack() as stack:

@@ -87,7 +87,7 @@ def read_question_records(path: Source) -> Iterator[dict[str, Any]]:
     Raises:
         ElmoError: If the file cannot be read.
     """
-    whole = _read_whole(path) if ".json" in Path(path).suffixes else None
+    whole = _read_whole(path) if ".json" in map(str.lower, Path(path).suffixes) else None
     if whole is None:
         yield from (record for _, record in read_records(path))
     else:

@@ -60,25 +60,26 @@ def check_output(path: Path, dtype: str, rows: str = "sentences") -> None:
         ElmoError: If the suffix is unknown, the format does not have the dtype or the rows, the file exists, its
             folder does not, or a package is missing.
     """
-    if path.suffix not in FORMATS:
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
         raise ElmoError(f"{path}: the name must end in one of {', '.join(FORMATS)}.")
     if dtype not in VECTOR_DTYPES:
         raise ElmoError(f"There is no dtype {dtype!r}: choose {', '.join(VECTOR_DTYPES)}.")
-    if dtype == "bfloat16" and path.suffix != ".safetensors":
-        raise ElmoError(f"{path.suffix} has no bfloat16: choose float16, or .safetensors.")
+    if dtype == "bfloat16" and suffix != ".safetensors":
+        raise ElmoError(f"{suffix} has no bfloat16: choose float16, or .safetensors.")
     if rows not in ROWS:
         raise ElmoError(f"There are no rows {rows!r}: choose {' or '.join(ROWS)}.")
-    if rows == "words" and path.suffix != ".parquet":
-        raise ElmoError(f"{path.suffix} is no table with a row for each word: choose .parquet, or rows of sentences.")
+    if rows == "words" and suffix != ".parquet":
+        raise ElmoError(f"{suffix} is no table with a row for each word: choose .parquet, or rows of sentences.")
     companions = {
         ".npy": [offsets_path(path), ids_path(path), words_path(path)],
         ".safetensors": [path.with_name(f"{path.name}.index.json")],
     }
-    for file in (path, *companions.get(path.suffix, ())):
+    for file in (path, *companions.get(suffix, ())):
         check_new_file(file)
-    package, extra = PACKAGES.get(path.suffix, (None, None))
+    package, extra = PACKAGES.get(suffix, (None, None))
     if package is not None and importlib.util.find_spec(package) is None:
-        raise ElmoError(f"{path.suffix} needs {package}: pip install 'elmo_hf[{extra}]', or choose .npz.")
+        raise ElmoError(f"{suffix} needs {package}: pip install 'elmo_hf[{extra}]', or choose .npz.")
 
 
 def write_vectors(
@@ -106,7 +107,7 @@ def write_vectors(
         def new(name: str) -> Path:
             return stack.enter_context(new_file((folder or path.parent) / name))
 
-        write = _write_parquet_of_words if rows == "words" else FORMATS[path.suffix]
+        write = _write_parquet_of_words if rows == "words" else FORMATS[path.suffix.lower()]
         write(path, new, parts, metadata)
 
 
@@ -312,7 +313,7 @@ def words_path(path: Path) -> Path:
 
 def array_name(path: Path, key: str) -> str:
     """Return the name of a sentence's array in a file, given its key: HDF5 would make groups of parts between `/`."""
-    return key.replace("/", "_") if path.suffix in (".hdf5", ".h5") else key
+    return key.replace("/", "_") if path.suffix.lower() in (".hdf5", ".h5") else key
 
 
 FORMATS: dict[str, Callable[[Path, NewFile, ReadParts, Mapping[str, str]], None]] = {

@@ -877,7 +877,8 @@ class ElmoSentenceModel(ElmoTaskModel):
         sentences, words = super().find_words(input_ids, mask)
         if is_exporting():
             return sentences, words
-        counts = sentences.amax(dim=1)
+        # a row of no words at all has no highest number
+        counts = sentences.amax(dim=1) if sentences.shape[1] else sentences.new_zeros(len(sentences))
         wrong = counts[~is_one_of(counts, list(self.head.num_sentences))]
         if len(wrong):
             count, name = int(wrong[0]), self.config.head or next(iter(self.heads))

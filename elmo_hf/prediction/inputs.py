@@ -1,5 +1,6 @@
 """What a model is asked about: texts, words, and records with other fields, and the rows that the model reads."""
 
+import math
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
@@ -20,6 +21,24 @@ from .tasks import Task
 PredictionInput: TypeAlias = SentenceInput | Mapping[str, Any]
 
 QUESTION_FIELDS = ("question", *TEXT_COLUMNS)
+
+
+class InputError(ElmoError):
+    """One of the inputs cannot be used.
+
+    Args:
+        number: The number of the input, counted from 1.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(number, reason)
+        self.number = number
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return f"Input {self.number}: {self.reason}"
 
 
 class Row(NamedTuple):
@@ -130,17 +149,17 @@ class InputReader:
             given: The input.
 
         Raises:
-            ElmoError: If it has not what the model reads.
+            InputError: If it has not what the model reads.
         """
         try:
             if isinstance(given, Mapping):
-                return self._read_record(given)
+                return self._read_record(_plain_record(given))
             if self.task.question_fields:
                 beside = self.task.question_fields[0]
                 raise ElmoError(f"the model reads questions: give records with a question and its {beside}.")
             return self._read_sentence(given)
         except ElmoError as error:
-            raise ElmoError(f"Input {number}: {error}") from error
+            raise InputError(number, str(error)) from error
 
     def _read_sentence(self, given: SentenceInput) -> Example:
         if not isinstance(given, (str, Sentence)):
@@ -190,7 +209,8 @@ class InputReader:
             return Example(dict(record), context, rows)
         if not isinstance(given, list) or not given:
             raise ElmoError(f"{name} is {given!r:.80}: give a list of answers.")
-        rows = [Row(question.words, self._split(checked_text(name, choice)).words) for choice in given]
+        choices = [checked_text(f"answer {number} of {name}", choice) for number, choice in enumerate(given)]
+        rows = [Row(question.words, self._split(choice).words) for choice in choices]
         return Example(dict(record), question, rows)
 
     def _split(self, given: SentenceInput) -> Sentence:
@@ -200,9 +220,34 @@ class InputReader:
         return read_sentence(given, self.tokenizer)
 
 
+def _plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of what JSON has: lists in place of arrays and tuples, and `None` in place of NaN.
+
+    Raises:
+        ElmoError: If a number is infinite, or the record is nested too deeply.
+    """
+    try:
+        return {name: _plain(name, value) for name, value in record.items()}
+    except RecursionError as error:
+        raise ElmoError("the record is nested too deeply: leave out the field that is.") from error
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(name, part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(name, part) for part in value]
+    if isinstance(value, float) and math.isinf(value):
+        raise ElmoError(f"{name} holds {value}, a number that JSON does not have: give a finite one or null.")
+    # a missing cell of a table
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
 def _rows_of(row: Row) -> list[Row]:
     """Return the row, unless it has no words."""
     return [row] if row.words or row.pair else []
 
 
-__all__ = ["Example", "InputReader", "PredictionInput", "Row", "check_inputs"]
+__all__ = ["Example", "InputError", "InputReader", "PredictionInput", "Row", "check_inputs"]

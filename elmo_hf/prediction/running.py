@@ -46,8 +46,8 @@ def predict(
 
     Yields:
         For each input, in the given order, a dictionary that `json.dumps` takes. It begins with the `text`, or with
-        all fields of the record. One that has the name of an answer is renamed: `label` to `given_label`, and
-        `given_label` to `given_given_label`. The answers are:
+        all fields of the record, in which NaN, as of a missing cell, is `None`. One that has the name of an answer is
+        renamed: `label` to `given_label`, and `given_label` to `given_given_label`. The answers are:
 
         * of a tagger `words`, `tags` and `scores`, the probability of each tag, and if the tags follow a scheme such
           as BIO, `entities`, each with `label`, `start` and `end`, counted in characters, `text` and `score`, the mean
@@ -64,7 +64,8 @@ def predict(
         A text without words has no tags, and its label and scores are `None`.
 
     Raises:
-        ElmoError: If the model has no head, or, when the iterator comes to it, an input has not what the model reads.
+        ElmoError: If the model has no head, or, when the iterator comes to it, an input has not what the model reads,
+            or holds a number that JSON does not have.
         ValueError: If the model is in training mode, or `batch_size` is not positive.
     """
     task = _checked_task(model, batch_size)

@@ -95,7 +95,7 @@ def test_columns_in_and_out(tagger: str, tmp_path: Path, capsys: Captured) -> No
 
 
 def test_a_csv_file_is_a_table_with_commas(classifier: str, tmp_path: Path) -> None:
-    output = tmp_path / "out.csv"
+    output = tmp_path / "out.CSV"
     assert main(["predict", classifier, "--text", "It rains, now.", "--output", str(output)]) == 0
 
     (result,) = answers(classifier, ["It rains, now."])
@@ -130,7 +130,10 @@ def test_half_a_character_in_another_field_stays(
         (["MODEL", "--text=a", "--output=out.txt"], r"out\.txt does not tell the format"),
         (["MODEL", "--text=a", "--output=taken.csv"], r"taken\.csv exists already"),
         (["MODEL", "--text=a", "--output-format=conll"], "CoNLL columns are for the tags of words"),
-        (["MODEL", "taken.csv", "--output=out.csv"], "Input 1: no column premise"),
+        (["MODEL", "taken.csv", "--output=out.csv"], r"taken\.csv, line 2: no column premise"),
+        (["MODEL", "", "--output=out.csv"], "The name of the file is empty: give a file"),
+        (["MODEL", "--text=a", "--text=\udcff", "--output=out.csv"], "Input 2: The sentence .* half of a character"),
+        (["MODEL", "inf.JSONL"], r"inf\.JSONL, line 3: x holds inf, a number that JSON does not have"),
         (["MODEL", "bad.jsonl", "--output=out.csv"], r"bad\.jsonl, line 2: not JSON"),
     ],
 )
@@ -144,15 +147,18 @@ def test_what_cannot_be_done_is_one_line_and_no_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("taken.csv").write_text("my,own\n1,2\n", encoding="utf-8")
+    Path("inf.JSONL").write_text('{"text": "a", "x": NaN}\n\n{"text": "a", "x": [1e999]}\n', encoding="utf-8")
     Path("bad.jsonl").write_text('{"text": "a"}\n{\n', encoding="utf-8")
 
     assert main(["predict", *(classifier if part == "MODEL" else part for part in arguments)]) == 1
 
     assert re.search(message, error_of(capsys))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "taken.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "inf.JSONL", "taken.csv"]
 
 
-@pytest.mark.parametrize("option", ["--batch-size=0", "--threads=0", "--text=b"])
+@pytest.mark.parametrize(
+    "option", ["--batch-size=0", "--threads=0", "--text=b", "--text-field=a", "--pair-field=a", "--word-column=1"]
+)
 def test_wrong_options_are_wrong_usage(option: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["predict", "model", "file", option])

@@ -200,6 +200,13 @@ def test_rows_that_are_no_pairs_are_refused(lengths: tuple[int, ...], count: str
         model(**row(*lengths, model=model))
 
 
+def test_a_batch_of_no_words_is_no_pair() -> None:
+    model = make()
+
+    with pytest.raises(ValueError, match="reads pairs, but a row has 0 sentences"):
+        model(**{name: part[:, :0] for name, part in row(2, 3, model=model).items()})
+
+
 @each_head
 def test_layers_computed_before_give_the_same_whatever_stands_at_padding(fields: dict) -> None:
     model = make(**fields)

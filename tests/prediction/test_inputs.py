@@ -1,5 +1,6 @@
 """`prediction.inputs`: the texts of records, where words stand in a text, and inputs that cannot be read."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,31 @@ def test_fields_are_chosen_by_name(make_reader: MakeReader) -> None:
     assert make_reader().read(1, record).rows == [Row(["a"])]
 
 
+def test_a_record_is_read_as_json_has_it(make_reader: MakeReader) -> None:
+    record = {
+        "words": np.array(["Hà Nội", "b"], dtype=object),
+        "n": np.int64(3),
+        "missing": float("nan"),
+        "more": {"a": (1, np.float32("nan"), np.array([[True]]))},
+    }
+    example = make_reader().read(1, record)
+
+    assert example.sentence.words == ["Hà Nội", "b"]
+    assert example.fields == {
+        "words": ["Hà Nội", "b"],
+        "n": 3,
+        "missing": None,
+        "more": {"a": [1, None, [[True]]]},
+    }
+    assert json.loads(json.dumps(example.fields, allow_nan=False)) == example.fields
+    assert make_reader().read(1, {"words": ("a", "b")}).rows == [Row(["a", "b"])]
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(ElmoError, match="Input 1: the record is nested too deeply"):
+        make_reader().read(1, {"text": "a", "x": deep})
+
+
 def test_a_tagger_reads_the_first_text_of_a_pair(make_reader: MakeReader) -> None:
     assert make_reader().read(1, {"premise": "a", "hypothesis": "b"}).rows == [Row(["a"])]
 
@@ -151,6 +177,8 @@ def test_a_model_of_questions_reads_records_only(make_reader: MakeReader) -> Non
             make_reader(cls).read(1, {"question": "a"})
     with pytest.raises(ElmoError, match=r"choices is \[\]: give a list of answers"):
         make_reader(ElmoForMultipleChoice).read(1, {"question": "a", "choices": []})
+    with pytest.raises(ElmoError, match=r"^Input 1: answer 1 of choices is None: give a text"):
+        make_reader(ElmoForMultipleChoice).read(1, {"question": "a", "choices": ["a", None]})
     reader = make_reader(ElmoForQuestionAnswering, text="q", pair="c")
     assert reader.read(1, {"q": "a b", "c": ["d"]}).rows == [Row(["a", "b"], ["d"])]
 
