@@ -19,6 +19,7 @@ from .shared import (
     check_json_lines,
     json_lines,
     make_splitter,
+    noting_interruption,
     printable,
     shows_progress,
     silence_libraries,
@@ -133,15 +134,17 @@ def opened_search(options: argparse.Namespace) -> "Iterator[tuple[NeighbourIndex
     tokenize = str.split if options.tokenized else model.tokenizer.tokenize
     with contextlib.ExitStack() as stack:
         path = options.index or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "index"
-        index = NeighbourIndex.build(
-            path,
-            read_placed_sentences(options.files, tokenize=tokenize, splitter=splitter),
-            options.model,
-            layers=layers,
-            batch_size=options.batch_size,
-            device=options.device,
-            progress=shows_progress(),
-        )
+        # without --index, there is nothing to say
+        with noting_interruption(path) if options.index else contextlib.nullcontext():
+            index = NeighbourIndex.build(
+                path,
+                read_placed_sentences(options.files, tokenize=tokenize, splitter=splitter),
+                options.model,
+                layers=layers,
+                batch_size=options.batch_size,
+                device=options.device,
+                progress=shows_progress(),
+            )
         yield index, queries
 
 

@@ -137,7 +137,7 @@ def json_lines(name: str) -> "Iterator[WriteRecord]":
     from elmo_hf.files import new_json_lines
 
     if name != "-":
-        with new_json_lines(Path(name)) as write:
+        with noting_interruption(name), new_json_lines(Path(name)) as write:
             yield write
         return
     print_in_utf8()
@@ -148,6 +148,16 @@ def print_in_utf8() -> None:
     """Let standard output be UTF-8, as JSON is, in which half a character is written as JSON writes it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def noting_interruption(name: str | Path) -> Iterator[None]:
+    """Say that a file or folder was not written if the user interrupts the block that writes it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"Interrupted: {name} was not written.", file=sys.stderr)
+        raise
 
 
 def add_tokenized(parser: Any) -> None:
@@ -163,7 +173,8 @@ def add_split_sentences(parser: Any) -> None:
         "--split-sentences",
         metavar="LANG",
         help="split each line, which is a paragraph then, into sentences by the rules of this language: en, es, ...; "
-        'needs pip install "elmo_hf[sentences]"',
+        "a language without rules of its own has those of a related one or of English; needs pip install "
+        '"elmo_hf[sentences]"',
     )
     parser.add_argument(
         "--wrapped",
@@ -234,6 +245,7 @@ __all__ = [
     "json_lines",
     "make_splitter",
     "notes_held_back",
+    "noting_interruption",
     "print_in_utf8",
     "printable",
     "set_threads",

@@ -108,3 +108,15 @@ def test_a_model_without_a_softmax_is_one_line(bilm_model: Path, capsys: Capture
 def test_options_that_do_not_belong_together_are_wrong_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["fill", *arguments])
+
+
+def test_an_interruption_leaves_no_file(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_hf.training.filling.WordFiller.fill", interrupted)
+
+    assert main(["fill", "the [MASK] .", "--json-lines", "found.jsonl"]) == 130
+
+    assert capsys.readouterr().err == "Interrupted: found.jsonl was not written.\n"
+    assert not list(Path().iterdir())

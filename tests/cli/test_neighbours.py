@@ -134,3 +134,15 @@ def test_a_long_sentence_is_cut_around_the_word(bilm_model: Path, capsys: Captur
 
     row = capsys.readouterr().out.splitlines()[2]
     assert row.endswith("  … word15 word16 word17 word18 word19 [bank] word00 word01 word02 word03 word04 …")
+
+
+def test_an_interruption_leaves_no_index(bilm_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_hf.embedding.index_files.IndexWriter.add", interrupted)
+
+    assert main(["neighbours", "text.txt.gz", "--index", "corpus.index", "--model", str(bilm_model)]) == 130
+
+    assert capsys.readouterr().err == "Interrupted: corpus.index was not written.\n"
+    assert [path.name for path in Path().iterdir()] == ["text.txt.gz"]
