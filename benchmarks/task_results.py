@@ -224,11 +224,11 @@ def main() -> None:
     parser.add_argument("--without-elmo", action="store_true", help="learn word embeddings instead")
     parser.add_argument("--part", type=float, default=1.0, help="share of the training set that is used")
     parser.add_argument("--hidden-size", type=int, default=100, help="width of one direction of a biLSTM")
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=15, help="most epochs (default: 15)")
     parser.add_argument("--patience", type=int, default=4, help="epochs without a better score before the end")
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--learning-rate", type=float, default=1e-3, help="of Adam (default: 0.001)")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings, each with its own seed (default: 3)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
@@ -250,9 +250,9 @@ def main() -> None:
         start = time.perf_counter()
         dev, test, weights = train(task, options, seed)
         scores.append(test)
-        print(
-            f"seed {seed}: dev {dev:.2f} test {test:.2f}, {time.perf_counter() - start:.0f} s, {weights}", flush=True
-        )
+        # without ELMo there are no layers to weigh
+        shown = "" if options.without_elmo else f", {weights}"
+        print(f"seed {seed}: dev {dev:.2f} test {test:.2f}, {time.perf_counter() - start:.0f} s{shown}", flush=True)
     spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
     print(f"mean {statistics.fmean(scores):.2f} standard deviation {spread:.2f}", flush=True)
 

@@ -68,7 +68,8 @@ def read_config(folder: str | Path) -> ElmoConfig:
     folder = model_folder(folder)
     values = read_json(folder / "config.json")
     if not values:
-        raise ElmoError(f"{folder} is not a model folder, as it has no config.json: {_remedy(folder)}.")
+        lack = "has no config.json" if folder.exists() else "is not there"
+        raise ElmoError(f"{folder} is not a model folder, as it {lack}: {_remedy(folder)}.")
     if values.get("model_type") != ElmoConfig.model_type:
         raise ElmoError(
             f"{folder} is not an ELMo (its model_type is {values.get('model_type')!r}): give the folder of one."
@@ -85,7 +86,7 @@ def read_config(folder: str | Path) -> ElmoConfig:
 
 def _remedy(folder: Path) -> str:
     """Return what to do about a folder that is none of a model, and may be meant as a name on the Hub."""
-    made = "make one with `elmo-hf convert`"
+    made = "check its name, or make one with `elmo-hf convert` or a script in examples/"
     if folder.exists() or folder.is_absolute() or len(folder.parts) != 2 or folder.parts[0] in (".", "..", "~"):
         return made
     return f"{made}, or download one of the Hub with `hf download {folder} --local-dir {folder.name}`"

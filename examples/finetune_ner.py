@@ -98,9 +98,14 @@ def read_sentences(options: NerOptions) -> Splits:
     if tag_scheme({tag for sentences in splits.values() for _, tags in sentences for tag in tags}) != "IOB2":
         return splits
     changed = {name: [TaggedSentence(words, to_iob2(tags)) for words, tags in part] for name, part in splits.items()}
-    count = sum(a != b for name in splits for a, b in zip(splits[name], changed[name], strict=True))
-    if count:
-        print(f"note: {counted(count, 'sentence')} had names that begin with I-, as in IOB1: they now begin with B-")
+    for name in splits:
+        pairs = enumerate(zip(splits[name], changed[name], strict=True), start=1)
+        numbers = [number for number, (before, after) in pairs if before != after]
+        if numbers:
+            print(
+                f"note: {options.source_of(name)}: {counted(len(numbers), 'sentence')} (the first: {numbers[0]}) had "
+                "names that begin with I-, as in IOB1: they now begin with B-"
+            )
     return changed
 
 

@@ -66,5 +66,6 @@ def test_what_may_be_a_name_on_the_hub_names_the_download(tmp_path: Path, monkey
         read_config(Path("ann/elmo"))
     Path("ann/elmo").mkdir(parents=True)
     for folder in ("ann/elmo", "../elmo", "elmo", "a/b/c", tmp_path / "x"):
-        with pytest.raises(ElmoError, match=r"make one with `elmo-hf convert`\.$"):
+        lack = "has no config.json" if folder == "ann/elmo" else "is not there"
+        with pytest.raises(ElmoError, match=rf"as it {lack}: check its name, or make one with .* in examples/\.$"):
             read_config(Path(folder))

@@ -1,6 +1,7 @@
 """The input of `embed` and `predict`: sentences from the command line, a file or standard input."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -88,6 +89,15 @@ def check_reading(options: argparse.Namespace) -> None:
             )
 
 
+def _note_columns(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of standard input, and say so if they may have columns and are read as sentences."""
+    for number, line in enumerate(lines):
+        if number == 0 and "\t" in line:
+            note = "note: lines with TAB are read as sentences: give --format conll if they are columns"
+            print(note, file=sys.stderr)
+        yield line
+
+
 def read_input(
     options: argparse.Namespace, read_records: Callable[[str], Iterable[Record]]
 ) -> "Iterator[SentenceInput | Record]":
@@ -111,6 +121,8 @@ def read_input(
         texts = options.text
     elif file_format == "text":
         texts = read_lines(options.file)
+        if options.file == "-" and options.format is None:
+            texts = _note_columns(texts)
     elif file_format == "fasta":
         texts = (
             Sentence(record.sequence, list(record.sequence), record.identifier) for record in read_fasta(options.file)

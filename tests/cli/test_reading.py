@@ -1,6 +1,8 @@
 """`cli.reading`: the format of a file by its suffix, and what an option changes."""
 
 import argparse
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,20 @@ def test_tokenized_splits_lines_and_leaves_records_alone(tmp_path: Path) -> None
 
     records = [{"text": "a b", "id": 1}]
     assert list(read_input(parsed("a.csv", "--tokenized"), lambda _: records)) == records
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "noted"),
+    [("Ana\tB-PER\nvive\tO\n", [], True), ("Ana\n", [], False), ("Ana\tO\n", ["--format=text"], False)],
+)
+def test_columns_on_standard_input_without_a_format_are_noted(
+    text: str, arguments: list[str], noted: bool, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
+
+    assert list(read_input(parsed("-", *arguments), lambda _: [])) == text.splitlines()
+
+    assert capsys.readouterr().err.count("note: lines with TAB are read as sentences: give --format conll") == noted
 
 
 def test_a_protein_has_its_identifier(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_iob1_becomes_iob2(run: Run, capsys: pytest.CaptureFixture[str]) -> None
     Path("iob1.conll").write_text(columns([("New York Paris", "I-LOC I-LOC B-LOC")]), encoding="utf-8")
     run("--epochs=1", train="iob1.conll")
 
-    assert "note: 1 sentence had names that begin with I-" in capsys.readouterr().out
+    assert "note: iob1.conll: 1 sentence (the first: 1) had names that begin with I-" in capsys.readouterr().out
     model = AutoModelForTokenClassification.from_pretrained("out")
     assert list(model.config.id2label.values()) == ["B-LOC", "I-LOC"]
 
