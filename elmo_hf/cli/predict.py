@@ -138,11 +138,9 @@ class _Place:
         # known of records
         self.line: int | None = None
 
-    def lines(self, path: str) -> "Iterator[PredictionInput]":
-        """Read records."""
-        from elmo_hf.data.records import read_records
-
-        for self.line, record in read_records(path):
+    def follow(self, records: "Iterable[tuple[int | None, PredictionInput]]") -> "Iterator[PredictionInput]":
+        """Yield records, each of which comes with its line."""
+        for self.line, record in records:
             yield record
 
     @contextlib.contextmanager
@@ -162,12 +160,12 @@ class _Place:
 def _read_inputs(options: argparse.Namespace, task: "Task", place: _Place) -> "Iterator[PredictionInput]":
     """Read what the options name: sentences, or records with all of their fields."""
     from elmo_hf.data.questions import read_question_records
+    from elmo_hf.data.records import read_records
     from elmo_hf.prediction.tasks import QuestionAnswering
 
     def records(path: str) -> "Iterable[PredictionInput]":
-        if isinstance(task, QuestionAnswering):
-            return read_question_records(path)
-        return place.lines(path)
+        read = read_question_records if isinstance(task, QuestionAnswering) else read_records
+        return place.follow(read(path))
 
     return read_input(options, records)
 

@@ -61,7 +61,7 @@ def read_questions(path: Source) -> list[Question]:
     Raises:
         ElmoError: If the file cannot be read, holds no questions, or a question lacks a part.
     """
-    return _with_places(read_question_records(path), str(path))
+    return _with_places((record for _, record in read_question_records(path)), str(path))
 
 
 def load_questions(name: str, split: str, *, config: str | None = None) -> list[Question]:
@@ -78,8 +78,10 @@ def load_questions(name: str, split: str, *, config: str | None = None) -> list[
     return _with_places(load_split(name, config, split), f"{name}, {split}")
 
 
-def read_question_records(path: Source) -> Iterator[dict[str, Any]]:
+def read_question_records(path: Source) -> Iterator[tuple[int | None, dict[str, Any]]]:
     """Yield a record for each question, with `id`, `question`, `context`, and what else the file has.
+
+    Before it stands the number of its line; `None` in SQuAD's JSON, where questions have no lines of their own.
 
     Args:
         path: As for `read_questions`, or a file of records in JSON Lines, CSV or TSV.
@@ -89,9 +91,9 @@ def read_question_records(path: Source) -> Iterator[dict[str, Any]]:
     """
     whole = _read_whole(path) if ".json" in map(str.lower, Path(path).suffixes) else None
     if whole is None:
-        yield from (record for _, record in read_records(path))
+        yield from read_records(path)
     else:
-        yield from _flat_records(whole, str(path))
+        yield from ((None, record) for record in _flat_records(whole, str(path)))
 
 
 def _read_whole(path: Source) -> list[Any] | None:

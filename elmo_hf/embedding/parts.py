@@ -183,10 +183,15 @@ class PartsFolder:
             Path(temporary).mkdir()
 
     def publish_output(self) -> None:
-        """Move the files of the output to their places."""
+        """Move the files of the output to their places.
+
+        Raises:
+            ElmoError: If another program has written one of them meanwhile; it is kept, and so are ours.
+        """
         with naming_errors(self.output):
             # the requested file last: when it is there, the files that belong to it are, too
             for path in sorted(self.whole.iterdir(), key=lambda path: path.name == self.output.name):
+                refuse_existing(self.output.with_name(path.name))
                 path.replace(self.output.with_name(path.name))
 
 

@@ -104,6 +104,8 @@ class _Table:
             quoting=csv.QUOTE_NONE if by_tab else csv.QUOTE_MINIMAL,
             quotechar=None if by_tab else '"',
         )
+        # before Python 3.13, the other one leaves a carriage return without quotes, where readers end the row
+        self.quoted_rows = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
         self.forbidden = BREAKS if by_tab else set()
         self.task = task
         # names that no answer has, which `predict` has renamed already
@@ -140,7 +142,8 @@ class _Table:
             raise ElmoError(
                 f"{wrong!r:.80} cannot stand in a column of TSV, for a tab or the end of a line: choose .csv or jsonl."
             )
-        self.rows.writerow(cells)
+        has_return = any(isinstance(cell, str) and "\r" in cell for cell in cells)
+        (self.quoted_rows if has_return else self.rows).writerow(cells)
 
 
 def _cell(value: Any) -> Any:

@@ -213,6 +213,11 @@ def test_the_questions_of_squads_json_and_of_records(tmp_path: Path, capsys: Cap
     assert [list(result)[:3] for result in results] == [["context", "id", "question"]] * 2
     assert main(["predict", model, str(tmp_path / "lines.jsonl"), "--output-format", "table"]) == 0
 
-    header, first, _ = capsys.readouterr().out.splitlines()
+    (tmp_path / "bad.jsonl").write_text(f"\n{json.dumps(records[0])}\n{{}}\n", encoding="utf-8")
+    table = capsys.readouterr().out
+    assert main(["predict", model, str(tmp_path / "bad.jsonl")]) == 1
+    assert re.search(r"bad\.jsonl, line 3: no column question", error_of(capsys))
+
+    header, first, _ = table.splitlines()
     assert header.split("\t") == ["input", "context", "id", "question", "answer", "start", "end", "score"]
     assert first.split("\t")[4] == (results[0]["answer"] or "")

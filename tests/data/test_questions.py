@@ -58,7 +58,10 @@ def test_flat_records_and_records_one_a_line(tmp_path: Path) -> None:
     assert read_questions(write(tmp_path / "data.json", {"data": rows})) == expected
     assert read_questions(write(tmp_path / "list.json", rows)) == expected
     assert read_questions(tmp_path / "lines.json") == expected
-    assert [record["question"] for record in read_question_records(tmp_path / "lines.json")] == ["Who?", "Why?"]
+    assert [(line, record["question"]) for line, record in read_question_records(tmp_path / "lines.json")] == [
+        (1, "Who?"),
+        (2, "Why?"),
+    ]
 
 
 def test_a_data_set_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -342,3 +342,13 @@ def test_a_missing_package_is_named(
 
     with pytest.raises(ElmoError, match=rf"needs {package}: pip install 'elmo_hf\[{extra}\]', or choose \.npz"):
         check_output(tmp_path / f"v{suffix}", "float32")
+
+
+def test_a_suffix_may_be_in_capitals(tmp_path: Path) -> None:
+    check_output(tmp_path / "v.NPZ", "float16")
+    with pytest.raises(ElmoError, match=r"\.npz has no bfloat16"):
+        check_output(tmp_path / "v.NPZ", "bfloat16")
+    write_vectors(tmp_path / "v.NPZ", lambda: parts(4), METADATA)
+
+    with np.load(tmp_path / "v.NPZ") as file:
+        torch.testing.assert_close(torch.from_numpy(file["0"]), parts(4)[0].vectors[: len(file["0"])])

@@ -190,3 +190,26 @@ def test_parts_are_kept_after_an_error(tmp_path: Path) -> None:
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(ElmoError, match=r"absent is not a folder"):
         save_part(tmp_path / "absent" / "00000000.safetensors", PART)
+
+
+def test_an_output_that_appears_meanwhile_is_kept_and_so_are_the_parts(tmp_path: Path) -> None:
+    parts = PartsFolder(tmp_path / "v.npz")
+
+    def run(*, resume: bool) -> None:
+        with parts.opened(MANIFEST, resume=resume):
+            if not parts.has_output():
+                save_part(parts.path_of(0), PART)
+                with parts.new_output() as folder:
+                    (folder / "v.npz").write_text("ours")
+                (tmp_path / "v.npz").write_text("theirs")
+            parts.publish_output()
+
+    for resume in (False, True):
+        with pytest.raises(ElmoError, match=r"v\.npz exists already: remove it or choose another name"):
+            run(resume=resume)
+        assert (tmp_path / "v.npz").read_text() == "theirs"
+
+    (tmp_path / "v.npz").unlink()
+    run(resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]
+    assert (tmp_path / "v.npz").read_text() == "ours"

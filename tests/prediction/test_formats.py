@@ -142,8 +142,8 @@ def test_a_table_of_words(make_model: MakeModel, tokenizer: PreTrainedTokenizerB
 
 def test_a_table_of_classes_with_commas(make_model: MakeModel, tokenizer: PreTrainedTokenizerBase) -> None:
     model = make_model(ElmoForSequenceClassification, id2label={0: "no", 1: "yes"})
-    records = [{"text": 'a, "b"\nc', "n": [1]}, {"text": "", "n": None}]
-    first, second = rows_of(
+    records = [{"text": 'a, "b"\nc', "n": [1]}, {"text": "", "n": None}, {"text": "a\rb", "n": None}]
+    first, second, third = rows_of(
         write(list(predict(model, tokenizer, records)), model, "table", delimiter=","), delimiter=","
     )
 
@@ -151,6 +151,7 @@ def test_a_table_of_classes_with_commas(make_model: MakeModel, tokenizer: PreTra
     assert (first["text"], first["n"]) == ('a, "b"\nc', "[1]")
     assert float(first["score_no"]) + float(first["score_yes"]) == pytest.approx(1, abs=2e-5)
     assert list(second.values()) == ["2", "", "", "", "", ""]
+    assert third["text"] == "a\rb"
 
 
 @pytest.mark.parametrize(
