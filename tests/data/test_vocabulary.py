@@ -1,6 +1,7 @@
 """`data.vocabulary` orders words as bilm-tf does, and its files are read as bilm-tf reads them."""
 
 import gzip
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -97,6 +98,7 @@ def test_leaves_nothing_where_it_cannot_write(tmp_path: Path, monkeypatch: pytes
     def fail(*_: Path) -> None:
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(os, "link", fail)
     monkeypatch.setattr(Path, "rename", fail)
 
     with pytest.raises(ElmoError, match=r"vocab\.txt cannot be written \(No space left on device\)"):
