@@ -123,4 +123,4 @@ def test_a_fine_tuned_model_takes_its_card_along(hub: Hub, tmp_path: Path, monke
 
     assert_loads_with_its_code(hub)
     assert hub.files(NAME)["README.md"] == (tmp_path / "out" / "README.md").read_bytes()
-    assert "fine-tuned for token-classification on names" in hub.files(NAME)["README.md"].decode()
+    assert "# ELMo for token classification, fine-tuned on names\n" in hub.files(NAME)["README.md"].decode()
