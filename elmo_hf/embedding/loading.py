@@ -1,6 +1,7 @@
 """Load a model and its tokenizer, or say in one line what is missing or damaged."""
 
 import logging
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,10 @@ from transformers.utils.logging import disable_progress_bar, enable_progress_bar
 
 from elmo_hf.bundled import model_folder
 from elmo_hf.errors import ElmoError, one_line
+
+
+# `from_pretrained` exchanges functions of Transformers while it runs: two threads at once would leave the wrong ones
+_LOADING = threading.RLock()
 
 
 def load(
@@ -109,8 +114,14 @@ def _integer_weights(folder: Path) -> list[str]:
 def quiet_loading() -> Iterator[None]:
     """Hide the report of `from_pretrained` on missing and unexpected weights, for code that judges them itself.
 
-    The bar that counts the weights is hidden, too.
+    The bar that counts the weights is hidden, too. One thread is in such a block at a time.
     """
+    with _LOADING, _hidden_reports():
+        yield
+
+
+@contextmanager
+def _hidden_reports() -> Iterator[None]:
     logger = logging.getLogger("transformers.modeling_utils")
     had_bars, had_hub_bars = is_progress_bar_enabled(), not are_progress_bars_disabled()
     logger.addFilter(_is_no_report)

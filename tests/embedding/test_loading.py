@@ -3,11 +3,12 @@
 import json
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from elmo_hf import ElmoForTokenClassification, ElmoInt8Config
@@ -22,6 +23,17 @@ def test_loads_a_model_in_evaluation_mode(loaded: Loaded) -> None:
 
     assert not model.training
     assert next(embed(model, tokenizer, [["The"]])).shape == (1, 8)
+
+
+def test_threads_load_one_after_the_other(loaded: Loaded) -> None:
+    tie_weights = PreTrainedModel.tie_weights
+
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(load, [loaded[0].name_or_path] * 8))
+
+    assert len(models) == 8
+    # Transformers exchanges it while it loads
+    assert PreTrainedModel.tie_weights is tie_weights
 
 
 def as_tagger(folder: Path) -> None:
