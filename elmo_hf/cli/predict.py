@@ -14,6 +14,7 @@ from .shared import (
     Commands,
     add_batches,
     check_batches,
+    noting_interruption,
     print_in_utf8,
     set_threads,
     shows_progress,
@@ -84,12 +85,8 @@ def _predict(options: argparse.Namespace) -> int:
         check_new_file(options.output)
     silence_libraries()
     set_threads(options)
-    try:
+    with contextlib.nullcontext() if options.output is None else noting_interruption(options.output):
         count = _write(options, file_format)
-    except KeyboardInterrupt:
-        if options.output is not None:
-            print(f"Interrupted: {options.output} was not written.", file=sys.stderr)
-        raise
     if options.output is not None:
         print(f"Wrote the predictions for {counted(count, 'input')} to {options.output}.")
     return 0
