@@ -36,7 +36,7 @@ from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import describe_base, describe_result, load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -295,17 +295,7 @@ def main() -> None:
         if trainer.is_world_process_zero():
             write_predictions(options.output / f"{split}.jsonl", splits[split], output.predictions, problem, model)
     if trainer.is_world_process_zero() and "train" in splits:
-        write_card(
-            options.output,
-            model,
-            task="text-classification",
-            base=options.model,
-            data=options.data_name,
-            scores=scores,
-            # a card is for others: no folders of this machine before the script
-            command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
-        )
-        print(describe_result(options, trainer))
+        print(finish(options, trainer, model, scores))
 
 
 if __name__ == "__main__":

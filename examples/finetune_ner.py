@@ -33,7 +33,7 @@ from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import describe_base, describe_result, load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -261,18 +261,7 @@ def main() -> None:
         print("note: no epoch found a name of the development set: train longer, or with smaller batches")
     scores, report = evaluate(trainer, splits, rows, names, options.output)
     if trainer.is_world_process_zero() and "train" in splits:
-        write_card(
-            options.output,
-            model,
-            task="token-classification",
-            base=options.model,
-            data=options.data_name,
-            scores=scores,
-            # a card is for others: no folders of this machine before the script
-            command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
-            report=report,
-        )
-        print(describe_result(options, trainer))
+        print(finish(options, trainer, model, scores, report=report))
 
 
 if __name__ == "__main__":

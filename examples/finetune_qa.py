@@ -29,7 +29,7 @@ from elmo_hf import ElmoError, ElmoForQuestionAnswering, ElmoTokenizer
 from elmo_hf.data.questions import Question, load_questions, read_questions, score_answers
 from elmo_hf.files import naming_errors
 from elmo_hf.prediction.answers import MAX_ANSWER_WORDS, MAX_CONTEXT_WORDS, best_spans, cut_windows, span_chances
-from elmo_hf.training.finetuning import describe_result, load_task_model, predict, train, write_card
+from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, at_least, parse_options, read_splits
 
 
@@ -258,6 +258,7 @@ def main() -> None:
     model, tokenizer = load_task_model(
         ElmoForQuestionAnswering, options.model, (), default_head="bidaf", **options.model_fields()
     )
+    print(describe_base(options.model, model.config))
     # where the words of a row are
     tokenizer.padding_side = "right"
     windows: list[Window] = []
@@ -278,17 +279,7 @@ def main() -> None:
             path = options.output / f"{split}_predictions.json"
             write_predictions(path, splits[split], finder.find(EvalPrediction(output.predictions, output.label_ids)))
     if trainer.is_world_process_zero() and "train" in splits:
-        write_card(
-            options.output,
-            model,
-            task="question-answering",
-            base=options.model,
-            data=options.data_name,
-            scores=scores,
-            # a card is for others: no folders of this machine before the script
-            command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
-        )
-        print(describe_result(options, trainer))
+        print(finish(options, trainer, model, scores))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Shape notation: `B` rows, `T` words with boundary tokens, `L` biLSTM layers, `H`
 import hashlib
 import json
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -403,6 +404,43 @@ def predict(trainer: Trainer, rows: Any, split: str) -> tuple[Any, dict[str, flo
     return output, {name.removeprefix(f"{split}_"): value for name, value in metrics.items()}
 
 
+def finish(
+    options: FineTuningOptions,
+    trainer: Trainer,
+    model: ElmoTaskModel,
+    scores: Mapping[str, Mapping[str, float]],
+    *,
+    report: str = "",
+) -> str:
+    """Write the model card at the end of a script, and say in one line what was written and how to use it.
+
+    Args:
+        options: The options of the run.
+        trainer: The trainer that `train` returned.
+        model: The model that it has trained.
+        scores: For each split, such as `test`, the values of the metrics.
+        report: A table of more figures for the card.
+
+    Returns:
+        The line to print, `describe_result`.
+
+    Raises:
+        ElmoError: If the card cannot be written.
+    """
+    write_card(
+        options.output,
+        model,
+        task=TASKS[type(model).__name__],
+        base=options.model,
+        data=options.data_name,
+        scores=scores,
+        # a card is for others: no folders of this machine before the script
+        command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
+        report=report,
+    )
+    return describe_result(options, trainer)
+
+
 def write_card(
     folder: str | Path,
     model: ElmoTaskModel,
@@ -479,6 +517,7 @@ __all__ = [
     "compute_layers",
     "describe_base",
     "describe_result",
+    "finish",
     "layers_pay",
     "layers_size",
     "load_task_model",
