@@ -198,6 +198,11 @@ class ElmoConfig(PreTrainedConfig):
             return 0
         return sum(filters for _, filters in self.char_filters)
 
+    @property
+    def head_input_size(self) -> int:
+        """Width of the vectors that a task's head reads."""
+        return self.hidden_size
+
     def validate_architecture(self) -> None:
         """Refuse values that do not make a model; runs at construction, before saving, and when a model is made.
 

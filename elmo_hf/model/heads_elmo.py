@@ -100,7 +100,7 @@ class ElmoTaskEncoder(nn.Module):
     def __init__(self, config: ElmoConfig, num_layers: int, dropout: type[nn.Dropout] = nn.Dropout) -> None:
         super().__init__()
         width = config.head_hidden_size
-        sizes = [config.hidden_size, *[2 * width] * (num_layers - 1)]
+        sizes = [config.head_input_size, *[2 * width] * (num_layers - 1)]
         self.layers = nn.ModuleList(ElmoTaskLstm(size, width) for size in sizes)
         self.dropout = dropout(config.classifier_dropout)
         # CODEPATH: the paper's models of SNLI and SQuAD add the mix at both places (section 5.2)
@@ -183,7 +183,7 @@ class ElmoPoolingHead(nn.Module):
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
         self.pool = {"mean": mean_over_words, "max": max_over_words}[config.head or "mean"]
-        self.output_size = config.hidden_size
+        self.output_size = config.head_input_size
 
     def forward(
         self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
@@ -342,7 +342,7 @@ class ElmoSpanHead(nn.Module):
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
-        self.output_size = 3 * config.hidden_size
+        self.output_size = 3 * config.head_input_size
 
     def find_candidates(self, sentences: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         """Return where there is no padding, `[B, T]`."""

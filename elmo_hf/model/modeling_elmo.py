@@ -637,7 +637,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.dropout = nn.Dropout(config.classifier_dropout)
         num_scores = self.num_scores or self.num_labels
         if self.head is None:
-            self.classifier = nn.Linear(config.hidden_size, num_scores)
+            self.classifier = nn.Linear(config.head_input_size, num_scores)
         else:
             self.classifier = self.head.classifier(self.head.output_size, num_scores)
         self.mark_trainable()
