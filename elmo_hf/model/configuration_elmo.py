@@ -43,10 +43,13 @@ LIMITS = {
     "mix_regularization": (0, 1e6),
     "initializer_factor": (0, 1e6),
     "num_negative_samples": (0, 1 << 28),
+    "num_task_words": (0, 1 << 28),
+    "task_word_embedding_dim": (0, MOST // 4),
+    "task_char_embedding_dim": (0, MOST),
 }
 
-# where the paper adds its vectors to a task's model (section 5.2)
-MIX_PLACES = ("input", "output", "both")
+# where the paper adds its vectors to a task's model (section 5.2), or nowhere, in its baselines
+MIX_PLACES = ("input", "output", "both", "none")
 # in place of a number of a layer
 LAYER_CHOICES = ("mix", "average", "top")
 
@@ -98,10 +101,18 @@ class ElmoConfig(PreTrainedConfig):
             the number of one layer, 0 the token layer.
         mix_layer_norm: Normalise each layer's vector of a word before mixing (Ba et al. 2016), without weights.
         mix_at: Where a head with an encoder of its own takes the mix in: at its `"input"`; at its `"output"`, while
-            the encoder reads the token layer; or at `"both"`, with weights for each.
+            the encoder reads the task's own words and characters, or else the token layer; or at `"both"`, with
+            weights for each. With `"none"` a task's model has no biLM, and reads its own words and characters alone.
         mix_regularization: The loss of a task has so many times the squared weights of the mix added (lambda in
             section 3.3), which keeps it near the average.
-        freeze_bilm: A task trains its head and the mix only.
+        freeze_bilm: A task trains its head, the mix, and what it has of its own beside them, only.
+        num_task_words: Rows of a task's own table of words, which it reads beside ELMo (`[x; ELMo]` in section 3.3):
+            padding, the unknown word, then the words of the tokenizer's `task_vocab`.
+        task_word_embedding_dim: Width of a vector in this table; 0 for a task without one.
+        train_task_words: Train this table with the task.
+        task_char_embedding_dim: Width of a character's embedding in a task's own convolutions over the characters of
+            a word; 0 for a task without them. The paper's named entity recogniser has 16.
+        task_char_filters: `[width, filters]` of each of these convolutions.
         initializer_factor: Factor on all initial weights, which are those of bilm-tf.
         num_negative_samples: Words that the softmax of the language model samples for each batch in training, in place
             of the whole vocabulary; bilm-tf took 8,192. 0 takes all words. Evaluation always does.
@@ -154,6 +165,11 @@ class ElmoConfig(PreTrainedConfig):
     mix_at: str = "input"
     mix_regularization: float | int = 0.0
     freeze_bilm: bool = True
+    num_task_words: int = 0
+    task_word_embedding_dim: int = 0
+    train_task_words: bool = False
+    task_char_embedding_dim: int = 0
+    task_char_filters: list[list[int]] | tuple[tuple[int, int], ...] = ((3, 128),)
     initializer_factor: float | int = 1.0
     num_negative_samples: int = 0
     tie_word_embeddings: bool = False
@@ -167,6 +183,7 @@ class ElmoConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         # as JSON gives them back, so that a configuration equals its saved copy
         self.char_filters = [list(pair) for pair in self.char_filters]
+        self.task_char_filters = [list(pair) for pair in self.task_char_filters]
         super().__post_init__(**kwargs)
         self.match_labels()
 
@@ -199,9 +216,23 @@ class ElmoConfig(PreTrainedConfig):
         return sum(filters for _, filters in self.char_filters)
 
     @property
+    def task_embedding_dim(self) -> int:
+        """Width of what a task reads beside ELMo, its own words and characters; 0 for a task without them."""
+        if not self.task_char_embedding_dim:
+            return self.task_word_embedding_dim
+        return self.task_word_embedding_dim + sum(filters for _, filters in self.task_char_filters)
+
+    @property
     def head_input_size(self) -> int:
         """Width of the vectors that a task's head reads."""
-        return self.hidden_size
+        own = self.task_embedding_dim
+        # without words and characters of its own, a head reads the token layer where it does not read the mix
+        return own if own and self.mix_at in ("output", "none") else own + self.hidden_size
+
+    @property
+    def output_mix_size(self) -> int:
+        """Width of the mix that joins the output of a head's encoder; 0 if none does."""
+        return self.hidden_size if self.mix_at in ("output", "both") else 0
 
     def validate_architecture(self) -> None:
         """Refuse values that do not make a model; runs at construction, before saving, and when a model is made.
@@ -235,17 +266,32 @@ class ElmoConfig(PreTrainedConfig):
                 f"width of one direction, {self.hidden_size // 2}."
             )
         if self.char_embedding_dim:
-            self._validate_filters()
+            self._validate_filters("char_filters")
+        self._validate_task_embeddings()
 
-    def _validate_filters(self) -> None:
-        if not self.char_filters:
+    def _validate_task_embeddings(self) -> None:
+        if self.task_char_embedding_dim:
+            self._validate_filters("task_char_filters")
+        # padding and the unknown word
+        if self.task_word_embedding_dim and self.num_task_words < 2:
             raise ValueError(
-                "`char_filters` is empty: a model with character embeddings needs [width, filters] pairs."
+                f"`num_task_words` is {self.num_task_words}: a task with words of its own needs the number of rows of "
+                "their table, 2 more than words."
             )
-        for pair in self.char_filters:
+        if self.mix_at == "none" and not self.task_embedding_dim:
+            raise ValueError(
+                "`mix_at` is 'none' and the task has no words or characters of its own, so its head would read "
+                "nothing: set `num_task_words` and `task_word_embedding_dim`, or `task_char_embedding_dim`."
+            )
+
+    def _validate_filters(self, name: str) -> None:
+        filters = getattr(self, name)
+        if not filters:
+            raise ValueError(f"`{name}` is empty: a model with character embeddings needs [width, filters] pairs.")
+        for pair in filters:
             if len(pair) != 2 or not (1 <= pair[0] <= self.max_characters_per_token and 1 <= pair[1] <= MOST):
                 raise ValueError(
-                    f"`char_filters` has {pair}; it takes [width, filters] with a width of 1 to "
+                    f"`{name}` has {pair}; it takes [width, filters] with a width of 1 to "
                     f"`max_characters_per_token`, which is {self.max_characters_per_token}."
                 )
 

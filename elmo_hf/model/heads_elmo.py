@@ -13,15 +13,16 @@
 # limitations under the License.
 """The heads of the task models: what the ELMo paper puts on the vectors to label words, sentences and pairs.
 
-Every head reads `vectors`, `sentences`, `words` and `mix`: the vectors, `[B, T, D]`; the sentence that each word or
-boundary token belongs to, `[B, T]`, 1 or 2, or 0 at padding; where the words are, `[B, T]`, false at boundary tokens
-and padding; and the mix that joins its encoder's output, `[B, T, D]`, if the configuration puts one there.
-`ElmoTaskModel` classifies what a head returns by its `classifier`, a class that is made with the head's `output_size`
-and the number of labels. Heads of sentences and pairs have `num_sentences`, the numbers of sentences that a row may
-have. Heads that find the answer to a question have `find_candidates`, which tells where an answer can begin or end.
+Every head reads `vectors`, `sentences`, `words` and `mix`: the vectors of ELMo, of the task's own words and
+characters, or both joined, `[B, T, D]` with `D = config.head_input_size`; the sentence of each word or boundary token,
+`[B, T]`, 1 or 2, or 0 at padding; where the words are, `[B, T]`, false at boundary tokens and padding; and the mix
+that joins its encoder's output, `[B, T, H]`, if the configuration puts one there. `ElmoTaskModel` classifies what a
+head returns by its `classifier`, a class that is made with the head's `output_size` and the number of labels. Heads of
+sentences and pairs have `num_sentences`, the numbers of sentences that a row may have. Heads that find the answer to a
+question have `find_candidates`, which tells where an answer can begin or end.
 
-Shape notation: `B` rows, each a sentence or a pair, `T` words, `D` width of a vector, `C` width of one direction of a
-head's biLSTM (`config.head_hidden_size`), `E` width of an encoded word.
+Shape notation: `B` rows, each a sentence or a pair, `T` words, `D` width of a vector, `H` width of the mix, `C` width
+of one direction of a head's biLSTM (`config.head_hidden_size`), `E` width of an encoded word.
 """
 
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ class HeadInputs(NamedTuple):
         vectors: `[B, T, D]`.
         sentences: `[B, T]`, 1 in the first sentence of a row, 2 in the second, 0 at padding.
         words: `[B, T]`, true at words, false at boundary tokens and padding.
-        mix: `[B, T, D]`, the mix that joins the output of the head's encoder, if the configuration puts one there.
+        mix: `[B, T, H]`, the mix that joins the output of the head's encoder, if the configuration puts one there.
     """
 
     vectors: torch.Tensor
@@ -104,7 +105,7 @@ class ElmoTaskEncoder(nn.Module):
         self.layers = nn.ModuleList(ElmoTaskLstm(size, width) for size in sizes)
         self.dropout = dropout(config.classifier_dropout)
         # CODEPATH: the paper's models of SNLI and SQuAD add the mix at both places (section 5.2)
-        self.output_size = 2 * width + (config.hidden_size if config.mix_at != "input" else 0)
+        self.output_size = 2 * width + config.output_mix_size
 
     def forward(self, vectors: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None) -> torch.Tensor:
         """Encode the words of each row.
@@ -112,7 +113,7 @@ class ElmoTaskEncoder(nn.Module):
         Args:
             vectors: `[B, T, D]`.
             words: `[B, T]`, true at words.
-            mix: `[B, T, D]`, concatenated to the output of the last layer.
+            mix: `[B, T, H]`, concatenated to the output of the last layer.
 
         Returns:
             `[B, T, E]`, zero where there is no word.
@@ -142,7 +143,7 @@ class ElmoTaggingHead(nn.Module):
             vectors: `[B, T, D]`.
             sentences: `[B, T]`, which this head does not read.
             words: `[B, T]`, true at words.
-            mix: `[B, T, D]`, what joins the encoder's output.
+            mix: `[B, T, H]`, what joins the encoder's output.
 
         Returns:
             `[B, T, E]`.
@@ -246,7 +247,7 @@ class ElmoBcnHead(nn.Module):
             vectors: `[B, T, D]`.
             sentences: `[B, T]`, which this head does not read, because it takes one sentence.
             words: `[B, T]`, true at words.
-            mix: `[B, T, D]`, what joins the encoder's output.
+            mix: `[B, T, H]`, what joins the encoder's output.
 
         Returns:
             `[B, 2 * C]`.
@@ -303,7 +304,7 @@ class ElmoEsimHead(nn.Module):
             vectors: `[B, T, D]`.
             sentences: `[B, T]`, 1 in the first sentence, 2 in the second, 0 at padding.
             words: `[B, T]`, true at words.
-            mix: `[B, T, D]`, what joins the encoder's output.
+            mix: `[B, T, H]`, what joins the encoder's output.
 
         Returns:
             `[B, C]`.
@@ -460,7 +461,7 @@ class ElmoBidafHead(nn.Module):
             vectors: `[B, T, D]`.
             sentences: `[B, T]`, 1 in the question, 2 in the context, 0 at padding.
             words: `[B, T]`, true at words.
-            mix: `[B, T, D]`, what joins the encoder's output.
+            mix: `[B, T, H]`, what joins the encoder's output.
 
         Returns:
             `[B, T, 2, 2 * C]`, for the beginning and for the end; zero outside the context.
@@ -518,7 +519,7 @@ def attend(scores: torch.Tensor, vectors: torch.Tensor, words: torch.Tensor) -> 
 TAGGING_HEADS = {"linear": None, "bilstm-crf": ElmoTaggingHead}
 SENTENCE_HEADS = {"mean": ElmoPoolingHead, "max": ElmoPoolingHead, "bcn": ElmoBcnHead, "esim": ElmoEsimHead}
 SPAN_HEADS = {"linear": ElmoSpanHead, "bidaf": ElmoBidafHead}
-# these can only have the mix at their input
+# these can only have the mix at their input, or none
 WITHOUT_ENCODER = ("linear", "mean", "max")
 
 
@@ -531,7 +532,7 @@ def choose_head(config: ElmoConfig, heads: Mapping[str, type[nn.Module] | None])
     name = config.head or next(iter(heads))
     if name not in heads:
         raise ValueError(f"`head` is {name!r}; for this task choose one of {', '.join(heads)}.")
-    if name in WITHOUT_ENCODER and config.mix_at != "input":
+    if name in WITHOUT_ENCODER and config.output_mix_size:
         raise ValueError(
             f"`mix_at` is {config.mix_at!r}, but the head {name!r} has no encoder: leave `mix_at` at 'input'."
         )

@@ -83,6 +83,7 @@ from .packing_elmo import is_exporting, pack_words
 from .recurrence_elmo import read_sentences as read_sentences
 from .scan_elmo import Grid as Grid
 from .softmax_elmo import ElmoSoftmax, log_uniform
+from .task_embeddings_elmo import ElmoTaskEmbeddings, ElmoTaskWords
 from .token_encoder_elmo import ElmoHighwayGate, ElmoTokenEncoder
 from .word_cache_elmo import WordCache
 
@@ -100,6 +101,10 @@ AUTO_MAP = {
 }
 
 
+# the weights of a folder that a task's model without a biLM leaves unread
+BILM_KEYS = [r"^(elmo\.)?(token_encoder|layers|scalar_mix|softmax)\."]
+
+
 class ElmoPreTrainedModel(PreTrainedModel):
     """The base of all ELMo classes: how weights start, which are trained, and what a saved checkpoint says."""
 
@@ -108,14 +113,16 @@ class ElmoPreTrainedModel(PreTrainedModel):
     base_model_prefix = "elmo"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    _no_split_modules = ["ElmoTokenEncoder", "ElmoBiLstmLayer"]
+    _no_split_modules = ["ElmoTokenEncoder", "ElmoBiLstmLayer", "ElmoTaskEmbeddings"]
 
     @property
     def dummy_inputs(self) -> dict[str, torch.Tensor]:
         """One sentence of two words, for code that must call the model with something."""
         char_ids = torch.zeros(1, 2, self.config.max_characters_per_token, dtype=torch.long, device=self.device)
         char_ids[:, :, 0] = 1
-        return {"input_ids": torch.ones(1, 2, dtype=torch.long, device=self.device), "char_ids": char_ids}
+        inputs = {"input_ids": torch.ones(1, 2, dtype=torch.long, device=self.device), "char_ids": char_ids}
+        # CODEPATH: the paper's model of names
+        return {**inputs, "task_ids": inputs["input_ids"]} if self.config.task_word_embedding_dim else inputs
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -123,7 +130,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
         # as in bilm-tf; every branch is for modules with parameters of their own
         factor = self.config.initializer_factor
         if isinstance(module, nn.Embedding):
-            init.uniform_(module.weight, -factor, factor)
+            # words of a task have vectors of length 1 on average, whatever their width (Lample et al. 2016)
+            bound = factor * math.sqrt(3 / module.embedding_dim) if isinstance(module, ElmoTaskWords) else factor
+            init.uniform_(module.weight, -bound, bound)
             init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, nn.Conv1d):
             init.uniform_(module.weight, -0.05 * factor, 0.05 * factor)
@@ -613,7 +622,12 @@ class ElmoForMaskedLM(ElmoLanguageModel):
 
 
 class ElmoTaskModel(ElmoPreTrainedModel):
-    """The base of the task models (section 3.3): a biLM, frozen by default, its mix, a head, and a classifier."""
+    """The base of the task models (section 3.3).
+
+    A model has a biLM, frozen by default, the mix of its layers, a head and a classifier. Beside the mix the head may
+    read words and characters of the task's own, `[x; ELMo]`; without a biLM (`config.mix_at` is `"none"`) it reads `x`
+    alone, as the paper's baselines do.
+    """
 
     _keys_to_ignore_on_load_unexpected = ElmoModel._keys_to_ignore_on_load_unexpected
     # the classes of the heads by their names in `config.head`, the default first
@@ -623,11 +637,21 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     num_scores: int | None = None
 
     def __init__(self, config: ElmoConfig) -> None:
-        # `from_pretrained(..., id2label=...)` changes one of the two
+        # `from_pretrained(..., id2label=...)` changes one of the two, and others after they were checked
         config.match_labels()
+        config.validate_architecture()
         super().__init__(config)
         self.num_labels = config.num_labels or 0
-        self.elmo = ElmoModel(config)
+        self.task_embeddings = None
+        # CODEPATH: the paper's model of names reads words and characters of its own, too
+        if config.task_embedding_dim:
+            self.task_embeddings = ElmoTaskEmbeddings(config)
+        # CODEPATH: the paper's baselines have no biLM
+        self.has_bilm = config.mix_at != "none"
+        if self.has_bilm:
+            self.elmo = ElmoModel(config)
+        else:
+            self._keys_to_ignore_on_load_unexpected = BILM_KEYS
         self.output_mix = None
         # CODEPATH: the paper's models of SNLI and SQuAD add the mix at both places (section 5.2)
         if config.mix_at == "both":
@@ -643,11 +667,19 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.mark_trainable()
         self.post_init()
 
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the table of the biLM; without a biLM, that of the task's words, or else characters."""
+        if self.task_embeddings is None or self.has_bilm:
+            return super().get_input_embeddings()
+        return self.task_embeddings.word_embeddings or self.task_embeddings.get_submodule("char_embeddings")
+
     def mark_trainable(self) -> None:
-        """Freeze or train the biLM, as `config.freeze_bilm` says."""
+        """Freeze or train the biLM and the task's table of words, as the configuration says."""
         super().mark_trainable()
         for parameter in self.bilm_parameters():
             parameter.requires_grad_(not self.config.freeze_bilm)
+        if self.task_embeddings is not None and self.task_embeddings.word_embeddings is not None:
+            self.task_embeddings.word_embeddings.requires_grad_(self.config.train_task_words)
         self.train(self.training)
 
     def freeze_bilm(self) -> None:
@@ -661,18 +693,23 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.mark_trainable()
 
     def bilm_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters of the biLM without those of the mix."""
+        """Return the parameters of the biLM without those of the mix; none if the model has no biLM."""
+        if not self.has_bilm:
+            return []
         mix = {id(self.elmo.scalar_mix.weights), id(self.elmo.scalar_mix.gamma)}
         return [parameter for parameter in self.elmo.parameters() if id(parameter) not in mix]
 
     def train(self, mode: bool = True) -> "ElmoTaskModel":
         """Set training or evaluation mode; a fully frozen biLM stays in evaluation mode."""
         super().train(mode)
-        self.elmo.train(mode and any(parameter.requires_grad for parameter in self.bilm_parameters()))
+        if self.has_bilm:
+            self.elmo.train(mode and any(parameter.requires_grad for parameter in self.bilm_parameters()))
         return self
 
     def mixes(self) -> dict[str, ElmoScalarMix]:
-        """Return the mixes by where the head reads them: `input`, `output`, or both."""
+        """Return the mixes by where the head reads them: `input`, `output`, both, or none without a biLM."""
+        if not self.has_bilm:
+            return {}
         if self.output_mix is not None:
             return {"input": self.elmo.scalar_mix, "output": self.output_mix}
         return {self.config.mix_at: self.elmo.scalar_mix}
@@ -723,18 +760,58 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             raise ValueError("This head finds the words by `input_ids`: pass all that the tokenizer returns.")
         return find_sentences(input_ids, mask, self.config.bos_token_id, self.config.eos_token_id)
 
-    def mix_layers(self, layers: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return the vectors that the head reads, and the mix that joins its encoder's output; `[B, T, H]` each."""
+    def find_mask_without_bilm(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+        task_ids: torch.Tensor | None,
+        **unread: Any,
+    ) -> torch.Tensor:
+        """Return where the words are, `[B, T]`, in a model without a biLM.
+
+        Raises:
+            ValueError: If there are no ids, or one of the `unread` arguments is given, which are for a biLM.
+        """
+        given = next((name for name, value in unread.items() if value is not None), None)
+        if given is not None:
+            raise ValueError(f"This model has no biLM (its `mix_at` is 'none'), which would read `{given}`: leave it.")
+        own: Any = self.task_embeddings
+        return own.find_mask(input_ids, attention_mask, task_ids, char_ids, self.config.pad_token_id)
+
+    def join_inputs(
+        self,
+        layers: Sequence[torch.Tensor],
+        mask: torch.Tensor,
+        task_ids: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Join what the head reads: the task's own words and characters, and ELMo (`[x; ELMo]` in section 3.3).
+
+        Args:
+            layers: The `L + 1` layers of the biLM, `[B, T, H]` each; none if the model has no biLM.
+            mask: `[B, T]`, false at padding.
+            task_ids: `[B, T]`, ids in the task's vocabulary.
+            char_ids: `[B, T, S]`.
+
+        Returns:
+            The vectors at the head's input, `[B, T, D]` with `D = config.head_input_size`, and the mix that joins its
+            encoder's output, `[B, T, H]`, or `None`. Both are zero at padding.
+        """
+        own = None if self.task_embeddings is None else self.task_embeddings.read(task_ids, char_ids, mask)
+        if own is not None and not self.has_bilm:
+            return own, None
         mixed = self.elmo.scalar_mix(layers)
         # CODEPATH: "output only" in the paper's comparison (section 5.2)
         if self.config.mix_at == "output":
-            return layers[0], mixed
-        return mixed, None if self.output_mix is None else self.output_mix(layers)
+            return layers[0] if own is None else own, mixed
+        vectors = mixed if own is None else torch.cat([own, mixed], dim=2)
+        return vectors, None if self.output_mix is None else self.output_mix(layers)
 
     def add_penalty(self, loss: Any, fraction: torch.Tensor | float) -> torch.Tensor:
         """Add the squared weights of the mixes (section 3.3), times this batch's fraction of the step's labels."""
         # CODEPATH: the paper's models of SNLI and NER
-        if self.config.mix_regularization:
+        if self.config.mix_regularization and self.has_bilm:
             squares = torch.stack([mix.weights.square().sum() for mix in self.mixes().values()]).sum()
             loss = loss + self.config.mix_regularization * fraction * squares
         return loss
@@ -761,6 +838,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         bilm_layers: torch.Tensor | None = None,
         use_cache: bool | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        task_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoTokenClassifierOutput:
         """Score the labels of each word.
@@ -769,7 +847,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
             input_ids: `[B, T]`, word ids. Models with word embeddings read them, and a CRF finds the boundary tokens
                 by them.
             attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
-            char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
+            char_ids: `[B, T, S]`, character ids; only models with characters in the biLM or beside it read them.
             state: What an earlier call with `use_cache=True` returned for as many sentences, to continue them; by
                 default each sentence starts from zero.
             labels: `[B, T]`, the label of each word; -100 where there is none, as at boundary tokens and padding. To a
@@ -778,6 +856,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
                 then.
             use_cache: Whether to return the state; by default as the configuration says.
             inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
+            task_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -792,7 +871,11 @@ class ElmoForTokenClassification(ElmoTaskModel):
                 layers are given.
         """
         outputs: dict[str, Any] = {}
-        if bilm_layers is None:
+        layers: Sequence[torch.Tensor] = ()
+        if not self.has_bilm:
+            unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds, "state": state}
+            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_ids, **unread)
+        elif bilm_layers is None:
             inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
             mask, bilm = inputs.mask, self.elmo.run_bilm(inputs, state)
             layers, outputs = bilm.layers, self.select_outputs(bilm, use_cache, kwargs)
@@ -802,7 +885,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
             check_labels(labels, mask.shape, self.num_labels)
         num_items = kwargs.get("num_items_in_batch")
         loss = None
-        vectors, mix = self.mix_layers(layers)
+        vectors, mix = self.join_inputs(layers, mask, task_ids, char_ids)
         # CODEPATH: taggers
         if self.head is None:
             logits = self.classifier(self.dropout(vectors))
@@ -840,10 +923,13 @@ class ElmoSentenceModel(ElmoTaskModel):
         char_ids: torch.Tensor | None,
         bilm_layers: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
+        task_ids: torch.Tensor | None,
         kwargs: Mapping[str, Any],
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
         """Compute the logits `[B, labels]` and the hidden states that the caller asks for; arguments as `forward`."""
-        rows, hidden_states = self.read_rows(input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, kwargs)
+        rows, hidden_states = self.read_rows(
+            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_ids, kwargs
+        )
         return self.classifier(self.dropout(self.head(*rows))), hidden_states
 
     def read_rows(
@@ -853,19 +939,26 @@ class ElmoSentenceModel(ElmoTaskModel):
         char_ids: torch.Tensor | None,
         bilm_layers: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
+        task_ids: torch.Tensor | None,
         kwargs: Mapping[str, Any],
     ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
         """Compute what the head reads and the hidden states that the caller asks for; arguments as `forward`."""
         hidden_states = None
-        if bilm_layers is None:
+        layers: Sequence[torch.Tensor] = ()
+        if not self.has_bilm:
+            unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds}
+            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_ids, **unread)
+            sentences, words = self.find_words(input_ids, mask)
+        elif bilm_layers is None:
             inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
-            sentences, words = self.find_words(input_ids, inputs.mask)
+            mask = inputs.mask
+            sentences, words = self.find_words(input_ids, mask)
             bilm = self.read_apart(inputs, sentences)
             layers, hidden_states = bilm.layers, self.select_outputs(bilm, False, kwargs)["hidden_states"]
         else:
             layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
             sentences, words = self.find_words(input_ids, mask)
-        vectors, mix = self.mix_layers(layers)
+        vectors, mix = self.join_inputs(layers, mask, task_ids, char_ids)
         return HeadInputs(vectors, sentences, words, mix), hidden_states
 
     def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -930,6 +1023,7 @@ class ElmoForSequenceClassification(ElmoSentenceModel):
         labels: torch.Tensor | None = None,
         bilm_layers: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        task_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> SequenceClassifierOutput:
         """Score the labels of each sentence or pair.
@@ -938,12 +1032,13 @@ class ElmoForSequenceClassification(ElmoSentenceModel):
             input_ids: `[B, T]`, word ids, by which the model finds the boundary tokens: `<S> .. </S>` around a
                 sentence, and `<S> .. </S> <S> .. </S>` around those of a pair.
             attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
-            char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
+            char_ids: `[B, T, S]`, character ids; only models with characters in the biLM or beside it read them.
             labels: `[B]`, the label of each row, or its number; or `[B, labels]`, 1 for each label that it has and 0
                 for others.
             bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
                 then.
             inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
+            task_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -956,7 +1051,9 @@ class ElmoForSequenceClassification(ElmoSentenceModel):
                 `inputs_embeds` are of another shape, a label is not one of the model's, a row has another number of
                 sentences than the head reads, or the biLM is trained and its layers are given.
         """
-        logits, hidden_states = self.score(input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, kwargs)
+        logits, hidden_states = self.score(
+            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_ids, kwargs
+        )
         loss = None
         if labels is not None:
             loss = self.label_loss(logits, labels, kwargs.get("num_items_in_batch"))
@@ -995,6 +1092,7 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
         char_ids: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        task_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MultipleChoiceModelOutput:
         """Score the choices of each example.
@@ -1007,6 +1105,8 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
             labels: `[B]`, the number of the right choice of each example.
             inputs_embeds: `[B, choices, T, P]`, vectors in place of those of the token layer; see
                 `ElmoModel.embed_words`.
+            task_ids: `[B, choices, T]`, ids in the task's own vocabulary; only models with a table of these words read
+                them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -1032,6 +1132,7 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
             flatten(char_ids, self.config.max_characters_per_token),
             None,
             flatten(inputs_embeds, self.config.hidden_size // 2),
+            flatten(task_ids),
             kwargs,
         )
         # [B, choices]
@@ -1066,6 +1167,7 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
         end_positions: torch.Tensor | None = None,
         bilm_layers: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        task_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> QuestionAnsweringModelOutput:
         """Score each word as the first and as the last of the answer.
@@ -1074,7 +1176,7 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
             input_ids: `[B, T]`, word ids, by which the model finds the boundary tokens: `<S> .. </S>` around the
                 question, then `<S> .. </S>` around the context.
             attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
-            char_ids: `[B, T, S]`, character ids; only models with character embeddings read them.
+            char_ids: `[B, T, S]`, character ids; only models with characters in the biLM or beside it read them.
             start_positions: `[B]`, where the first word of the answer is in the row. It is where the row begins, 0
                 without padding at the left, if the context has no answer. Positions that have no score, as beyond the
                 row, and -100 are ignored.
@@ -1082,6 +1184,7 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
             bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
                 then.
             inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
+            task_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of rows over which
                 the loss is averaged.
 
@@ -1095,7 +1198,9 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
                 or `inputs_embeds` are of another shape, a position is negative, one kind of position is missing, a row
                 is not a pair, or the biLM is trained and its layers are given.
         """
-        rows, hidden_states = self.read_rows(input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, kwargs)
+        rows, hidden_states = self.read_rows(
+            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_ids, kwargs
+        )
         # [B, T, 2]
         logits = self.classifier(self.dropout(self.head(*rows)))
         scored = self.head.find_candidates(rows.sentences, rows.words)

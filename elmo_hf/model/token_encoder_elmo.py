@@ -80,6 +80,9 @@ class ElmoTokenEncoder(nn.Module):
     Characters pass through convolutions, a maximum over positions, the non-linearity, highways and a projection.
     """
 
+    # the argument of a model that has the ids of words
+    ids_name = "input_ids"
+
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
         self.config = config
@@ -143,7 +146,7 @@ class ElmoTokenEncoder(nn.Module):
         """Encode words, `[D, K]`, as `[D, P]`."""
         features = []
         if self.word_embeddings is not None:
-            features.append(look_up(self.word_embeddings, distinct[:, 0], self.config.vocab_size, "input_ids"))
+            features.append(look_up(self.word_embeddings, distinct[:, 0], self.config.vocab_size, self.ids_name))
             distinct = distinct[:, 1:]
         if self.char_embeddings is not None:
             features.append(self.spell(self.char_embeddings, distinct))

@@ -51,11 +51,14 @@ class ElmoModelTester:
         char_embedding_dim: int = 4,
         word_embedding_dim: int = 0,
         head: str | None = None,
+        **own: object,
     ) -> None:
         self.parent = parent
         self.char_embedding_dim = char_embedding_dim
         self.word_embedding_dim = word_embedding_dim
         self.head = head
+        # words and characters of the task
+        self.own = own
 
     def get_config(self) -> ElmoConfig:
         """Return a new configuration."""
@@ -74,6 +77,7 @@ class ElmoModelTester:
             head_hidden_size=6,
             # the mixin wants a gradient of every parameter
             freeze_bilm=False,
+            **self.own,
         )
 
     def prepare_config_and_inputs_for_common(self) -> tuple[ElmoConfig, dict[str, torch.Tensor]]:
@@ -86,6 +90,9 @@ class ElmoModelTester:
         if self.char_embedding_dim:
             size = (self.batch_size, self.seq_length, self.max_characters_per_token)
             inputs["char_ids"] = torch.randint(1, 262, size, generator=generator) * attention_mask[..., None]
+        if self.own:
+            inputs["task_ids"] = input_ids % 9 + attention_mask
+            inputs["task_ids"] *= attention_mask
         return self.get_config(), {name: ids.to(torch_device) for name, ids in inputs.items()}
 
 
@@ -201,3 +208,35 @@ class ElmoSentenceHeadTest(ElmoModelTest):
     def setUp(self) -> None:
         super().setUp()
         self.model_tester = ElmoModelTester(self, head="bcn")
+
+
+class ElmoTaskWordsTest(ElmoModelTest):
+    """Task models that read words and characters of their own beside ELMo."""
+
+    all_model_classes = (
+        ElmoForTokenClassification,
+        ElmoForSequenceClassification,
+        ElmoForMultipleChoice,
+        ElmoForQuestionAnswering,
+    )
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model_tester = ElmoModelTester(
+            self,
+            num_task_words=12,
+            task_word_embedding_dim=5,
+            train_task_words=True,
+            task_char_embedding_dim=3,
+            task_char_filters=[[3, 4]],
+        )
+
+
+class ElmoTaskWordsHeadTest(ElmoTaskWordsTest):
+    """The paper's named entity recogniser as a whole: words, characters and ELMo."""
+
+    all_model_classes = (ElmoForTokenClassification,)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model_tester.head = "bilstm-crf"
