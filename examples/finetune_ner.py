@@ -75,6 +75,8 @@ def parse_arguments() -> NerOptions:
         formats="words and tags in columns, apart by TAB or spaces, with an empty line after each sentence",
         usual_head="bilstm-crf for spans such as names, linear for other tags",
         learning_rate=3e-3,
+        # the others read a predicate
+        heads=("linear", "bilstm-crf"),
     )
     data.add_argument("--word-column", type=int, default=0, help="the first is 0, the last -1 (default: %(default)s)")
     data.add_argument("--tag-column", type=int, default=-1, help="the first is 0, the last -1 (default: %(default)s)")

@@ -11,7 +11,7 @@ from .triton import TritonBackend
 
 
 #: Changes whenever a call, its fields or its result in `contract` change.
-INTERFACE = 1
+INTERFACE = 2
 
 
 def make_backends(torch_backend: Backend) -> tuple[Backend, ...]:

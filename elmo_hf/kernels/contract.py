@@ -3,8 +3,8 @@
 The Hub files have tuples of their own with these fields, so a backend reads the fields and never checks the class.
 
 Shape notation: `B` sentences, `N` words of the batch without padding, `D` width of the layer below, `P` width of one
-direction's output, `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its first word, 1
-from its last.
+direction's output, `C` width of the cell, `G` gates: 4, or 5 with a highway. The leading 2 is the direction: 0 reads a
+sentence from its first word, 1 from its last. A layer that reads in one direction has 1 there.
 """
 
 from typing import NamedTuple, Protocol
@@ -16,7 +16,7 @@ class LstmWeights(NamedTuple):
     """The weights of a step and its clips.
 
     Attributes:
-        recurrent: `[2, P, 4 * C]`.
+        recurrent: `[2, P, G * C]`.
         output: The projection, `[2, C, P]`; `None` if there is none.
         cell_clip: The limit of the cell; `None` if it is not clipped.
         projection_clip: The limit of the projected hidden state; `None` if it is not clipped.
@@ -32,13 +32,11 @@ class LinearMaps(NamedTuple):
     """The maps from the layer below to the inputs of the gates.
 
     Attributes:
-        forward: The weight of direction 0, `[4 * C, D]`.
-        backward: The weight of direction 1, `[4 * C, D]`.
-        bias: `[2, 4 * C]` in float32, the forget bias included.
+        weights: The weight of each direction, `[G * C, D]`.
+        bias: `[2, G * C]` in float32, the forget bias included.
     """
 
-    forward: torch.Tensor
-    backward: torch.Tensor
+    weights: list[torch.Tensor]
     bias: torch.Tensor
 
 
@@ -46,12 +44,16 @@ class LstmCall(NamedTuple):
     """One layer to run over packed words, as torch's `PackedSequence` orders them.
 
     Attributes:
-        inputs: `[2, N + spare, 4 * C]`, the inputs of the gates i, f, g, o with the bias; with `projections`,
-            `[2, N + spare, D]`, the output of the layer below.
+        inputs: `[2, N + spare, G * C]`, the inputs of the gates i, f, g, o, and r with a highway, with the bias; with
+            `projections`, `[2, N + spare, D]`, the output of the layer below.
         projections: The maps from `inputs` to gate inputs, or `None`.
         batch_sizes: The number of running sentences at each time.
         state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
         weights: The weights of a step.
+        carried: `[2, N + spare, C]`, what a highway carries around the cell: the hidden state is `r` times that of an
+            LSTM and `1 - r` times this. `None` without a highway. A layer with one has no projection.
+        dropout: `[2, B, P]`, factors of every hidden state of a sentence, longest sentence first. `None` without
+            dropout. A layer with it has no projection.
     """
 
     inputs: torch.Tensor
@@ -59,17 +61,21 @@ class LstmCall(NamedTuple):
     batch_sizes: list[int]
     state: tuple[torch.Tensor, torch.Tensor]
     weights: LstmWeights
+    carried: torch.Tensor | None = None
+    dropout: torch.Tensor | None = None
 
 
 class Saved(NamedTuple):
     """What the backward pass reads.
 
     Attributes:
-        gates: `[2, N, 4 * C]`, after their non-linearities.
+        gates: `[2, N, G * C]`, after their non-linearities.
         cells: `[2, N, C]`.
         outputs: `[2, N, P]`, the hidden states.
         initial_hidden: `[2, B, P]`.
         initial_cell: `[2, B, C]`.
+        carried: As in the call.
+        dropout: As in the call.
     """
 
     gates: torch.Tensor
@@ -77,11 +83,13 @@ class Saved(NamedTuple):
     outputs: torch.Tensor
     initial_hidden: torch.Tensor
     initial_cell: torch.Tensor
+    carried: torch.Tensor | None = None
+    dropout: torch.Tensor | None = None
 
 
 # the hidden states `[2, N, P]`, and the state after each sentence's last word
 Output = tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]
-# of the gate inputs `[2, N, 4 * C]`, the projected hidden states before their clip `[2, N, P]`, and the initial state
+# of the gate inputs `[2, N, G * C]`, the hidden states before clip and dropout `[2, N, P]`, and the initial state
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
@@ -127,7 +135,7 @@ class Backend(Protocol):
             gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
 
         Returns:
-            The gradients of the gate inputs `[2, N, 4 * C]`, of the projected hidden states before their clip
+            The gradients of the gate inputs `[2, N, G * C]`, of the hidden states before clip and dropout
             `[2, N, P]`, and of the initial state `[2, B, P]` and `[2, B, C]`.
         """
 

@@ -119,9 +119,11 @@ class NativeBackend:
 
     def declines(self, call: LstmCall) -> str | None:
         """Return why the compiled code does not take a call; `None` if it does."""
+        if call.carried is not None or call.dropout is not None or len(call.inputs) != 2:
+            return "it takes layers of two directions without highways and dropout"
         dtype, tensors = torch.float32, [call.inputs, *call.state, call.weights.recurrent, call.weights.output]
         if call.projections is not None:
-            tensors += [call.projections.forward, call.projections.backward]
+            tensors += call.projections.weights
             if call.inputs.dtype == torch.bfloat16 and fits(*tensors, dtype=torch.bfloat16) and widens(call.inputs):
                 return None
         return None if fits(*tensors, dtype=dtype) else "it takes plain float32 tensors on a CPU"
@@ -140,8 +142,8 @@ class NativeBackend:
         if call.projections is None:
             tensors["inputs"] = inputs
         else:
-            maps = {name: part.contiguous() for name, part in call.projections._asdict().items()}
-            tensors |= {"below": inputs, **maps}
+            forward, backward = (part.contiguous() for part in call.projections.weights)
+            tensors |= {"below": inputs, "forward": forward, "backward": backward, "bias": call.projections.bias}
         run_job(
             "elmo_forward" if dtype == torch.float32 else "elmo_forward_bfloat16",
             call.batch_sizes,

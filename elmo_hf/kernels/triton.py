@@ -48,6 +48,8 @@ class TritonBackend:
             return "torch computes the gate inputs"
         if torch.compiler.is_compiling():
             return "torch.compile is tracing"
+        if call.carried is not None or call.dropout is not None or len(call.inputs) != 2:
+            return "it takes layers of two directions without highways and dropout"
         others = (*call.state, call.weights.recurrent, call.weights.output)
         plain = all(
             tensor is None

@@ -92,11 +92,12 @@ class ElmoConfig(PreTrainedConfig):
         alignment: Map the mix of the layers linearly, into the space that AllenNLP's ELMos of several languages share.
         use_skip_connections: Add the input of each biLSTM layer from the second on to its output.
         hidden_dropout_prob: Dropout on the input of each biLSTM layer, in training.
-        classifier_dropout: Dropout on the vectors that a task head reads, in training.
-        head: What a task's class puts on the vectors, for words `"linear"` or `"bilstm-crf"`, for sentences `"mean"`,
-            `"max"` or `"bcn"`, for pairs `"esim"`, for answers `"linear"` or `"bidaf"`; by default the first of them.
-            See the class.
-        head_hidden_size: Width of one direction of the biLSTMs of a head, and of its feed-forward layers.
+        classifier_dropout: Dropout on the vectors that a task head reads, in training, and on the hidden states of
+            `"alternating-lstm"`.
+        head: What a task's class puts on the vectors, for words `"linear"`, `"bilstm-crf"` or `"alternating-lstm"`,
+            for sentences `"mean"`, `"max"` or `"bcn"`, for pairs `"esim"`, for answers `"linear"` or `"bidaf"`; by
+            default the first of them. See the class.
+        head_hidden_size: Width of one direction of the LSTMs of a head, and of its feed-forward layers.
         layer: What `last_hidden_state` is: `"mix"`, the learned mix of all layers; `"average"` of them; `"top"`, or
             the number of one layer, 0 the token layer.
         mix_layer_norm: Normalise each layer's vector of a word before mixing (Ba et al. 2016), without weights.

@@ -11,11 +11,12 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""A conditional random field over the labels of a sentence: their likelihood, and the best sequence of labels.
+"""The labels of a sentence: their likelihood, and the best sequence of labels.
 
-Each sentence is a linear chain of its words (Lafferty et al. 2001). The score of a sequence of labels is the sum of a
-score for each label at its word, for each pair of neighbouring labels, for the first label and for the last. As in the
-paper's taggers, sequences that break the labelling scheme, such as `O I-PER`, count in training but are never decoded.
+Each sentence is a linear chain of its words. The score of a sequence of labels is the sum of a score for each label at
+its word and, in a conditional random field (Lafferty et al. 2001), for each pair of neighbouring labels, for the first
+label and for the last. As in the paper's taggers, sequences that break the labelling scheme, such as `O I-PER`, count
+in training but are never decoded.
 
 Shape notation: `B` sentences, `T` positions of a row, `M` words of the longest sentence, `K` labels.
 """
@@ -108,21 +109,22 @@ def allowed_transitions(labels: Sequence[str]) -> Allowed | None:
     return Allowed(follows, starts, ends)
 
 
-class ElmoCrf(nn.Module):
-    """A linear-chain CRF on the scores that a tagger gives the labels of each word.
+class ElmoLabelSequence(nn.Module):
+    """Sequences of labels that are scored by the scores of their labels alone: the softmax of each word.
 
     Args:
-        config: `num_labels` is the number of labels. `id2label` has their names, which `decode` reads at each call,
-            because scripts set them after they make the model.
+        config: `id2label` has the names of the labels, which `decode` reads at each call, because scripts set them
+            after they make the model.
     """
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
         self.config = config
-        count = config.num_labels or 0
-        self.transitions = nn.Parameter(torch.empty(count, count))
-        self.starts = nn.Parameter(torch.empty(count))
-        self.ends = nn.Parameter(torch.empty(count))
+
+    def pair_weights(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the scores of neighbours `[K, K]`, first labels `[K]` and last labels `[K]`; here all are 0."""
+        count = scores.shape[2]
+        return scores.new_zeros(count, count), scores.new_zeros(count), scores.new_zeros(count)
 
     # `loss` and `decode` get the weights by this call, because hooks on it fetch weights that are on disk
     def forward(self, scores: torch.Tensor, words: torch.Tensor) -> Chains:
@@ -140,12 +142,13 @@ class ElmoCrf(nn.Module):
         mask = torch.arange(positions.shape[1], device=words.device) < words.sum(dim=1, keepdim=True)
         longest = max(int(mask.any(dim=0).sum()), 2)
         positions, mask = positions[:, :longest], mask[:, :longest]
-        dtype = torch.promote_types(torch.promote_types(scores.dtype, self.transitions.dtype), torch.float32)
+        weights = self.pair_weights(scores)
+        dtype = torch.promote_types(torch.promote_types(scores.dtype, weights[0].dtype), torch.float32)
         scores = nn.functional.pad(scores.to(dtype), (0, 0, 0, 2))
         # [B, M, K]
         scores = scores.gather(1, positions[:, :, None].expand(-1, -1, scores.shape[2]))
-        weights = (part.to(dtype) for part in (self.transitions, self.starts, self.ends))
-        return Chains(scores.masked_fill(~mask[:, :, None], 0), mask, positions, *weights)
+        scores = scores.masked_fill(~mask[:, :, None], 0)
+        return Chains(scores, mask, positions, *(part.to(dtype) for part in weights))
 
     def loss(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Compute the negative log likelihood of the labels of each sentence.
@@ -163,22 +166,13 @@ class ElmoCrf(nn.Module):
         Raises:
             ValueError: If a word has a label that the model has not.
         """
-        self.check(labels, words)
-        chains = self(scores, words)
-        # [B, M]
-        given = nn.functional.pad(labels.long(), (0, 2)).gather(1, chains.positions).masked_fill(~chains.mask, 0)
-        known = given != IGNORED
-        path = torch.where(known, given, chains.scores.argmax(dim=2))
-        losses = sum_paths(chains, path)
-        # if all labels are known, the only path that fits them is `path`, whose sum relative to itself is 0
-        rows = (~known).any(dim=1).nonzero().squeeze(1)
-        if len(rows):
-            # [B', M, K]
-            other = torch.arange(scores.shape[2], device=path.device) != path[rows, :, None]
-            fitting = chains.scores[rows].masked_fill(other & known[rows, :, None], -math.inf)
-            part = chains._replace(scores=fitting, mask=chains.mask[rows], positions=chains.positions[rows])
-            losses = losses.index_add(0, rows, sum_paths(part, path[rows]), alpha=-1)
-        return losses.masked_fill(~chains.mask[:, 0], 0)
+        check(labels, words, scores.shape[2])
+        known = labels.long().masked_fill(~words, IGNORED)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        losses = nn.functional.cross_entropy(
+            scores.flatten(0, 1), known.flatten(), ignore_index=IGNORED, reduction="none"
+        )
+        return losses.reshape(words.shape).sum(dim=1)
 
     def decode(self, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         """Score each label of each word by the best allowed sequence that has this label at this word.
@@ -224,14 +218,53 @@ class ElmoCrf(nn.Module):
                 found = torch.where(stuck[:, None, None], score(chains), found)
         return found
 
-    def check(self, labels: torch.Tensor, words: torch.Tensor) -> None:
-        """Raise `ValueError` if a word has a label that is neither -100 nor one of the model's."""
-        count = len(self.starts)
-        wrong = words & (labels != IGNORED) & ((labels < 0) | (labels >= count))
-        if wrong.any():
-            raise ValueError(
-                f"A label is {int(labels[wrong][0])}; it can be 0 to {count - 1}, or {IGNORED} where it is not known."
-            )
+
+class ElmoCrf(ElmoLabelSequence):
+    """A linear-chain CRF on the scores that a tagger gives the labels of each word.
+
+    Args:
+        config: As of `ElmoLabelSequence`; `num_labels` is the number of labels.
+    """
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__(config)
+        count = config.num_labels or 0
+        self.transitions = nn.Parameter(torch.empty(count, count))
+        self.starts = nn.Parameter(torch.empty(count))
+        self.ends = nn.Parameter(torch.empty(count))
+
+    def pair_weights(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the learned scores of neighbours `[K, K]`, first labels `[K]` and last labels `[K]`."""
+        del scores
+        return self.transitions, self.starts, self.ends
+
+    def loss(self, scores: torch.Tensor, words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Compute the negative log likelihood over all sequences; arguments and result as `ElmoLabelSequence.loss`."""
+        check(labels, words, scores.shape[2])
+        chains = self(scores, words)
+        # [B, M]
+        given = nn.functional.pad(labels.long(), (0, 2)).gather(1, chains.positions).masked_fill(~chains.mask, 0)
+        known = given != IGNORED
+        path = torch.where(known, given, chains.scores.argmax(dim=2))
+        losses = sum_paths(chains, path)
+        # if all labels are known, the only path that fits them is `path`, whose sum relative to itself is 0
+        rows = (~known).any(dim=1).nonzero().squeeze(1)
+        if len(rows):
+            # [B', M, K]
+            other = torch.arange(scores.shape[2], device=path.device) != path[rows, :, None]
+            fitting = chains.scores[rows].masked_fill(other & known[rows, :, None], -math.inf)
+            part = chains._replace(scores=fitting, mask=chains.mask[rows], positions=chains.positions[rows])
+            losses = losses.index_add(0, rows, sum_paths(part, path[rows]), alpha=-1)
+        return losses.masked_fill(~chains.mask[:, 0], 0)
+
+
+def check(labels: torch.Tensor, words: torch.Tensor, count: int) -> None:
+    """Raise `ValueError` if a word has a label that is neither -100 nor one of `count` labels."""
+    wrong = words & (labels != IGNORED) & ((labels < 0) | (labels >= count))
+    if wrong.any():
+        raise ValueError(
+            f"A label is {int(labels[wrong][0])}; it can be 0 to {count - 1}, or {IGNORED} where it is not known."
+        )
 
 
 def forbid(chains: Chains, allowed: Allowed) -> Chains:
@@ -350,4 +383,4 @@ def raise_path(marginals: torch.Tensor, path: torch.Tensor) -> torch.Tensor:
     return marginals.minimum(below).scatter(2, path, best)
 
 
-__all__ = ["ElmoCrf", "allowed_transitions"]
+__all__ = ["ElmoCrf", "ElmoLabelSequence", "allowed_transitions"]

@@ -33,15 +33,19 @@ from torch import nn
 from transformers.utils import logging
 
 from .configuration_elmo import ElmoConfig
-from .crf_elmo import ElmoCrf
-from .packing_elmo import pack_words
+from .crf_elmo import ElmoCrf, ElmoLabelSequence
+from .packing_elmo import Packing, pack_words
 from .recurrence_elmo import InputProjections, LstmWeights, read_sentences
+from .scan_elmo import Grid
 
 
 logger = logging.get_logger(__name__)
 
 # McCann et al. 2017, section 5
 MAXOUT_PIECES = 4
+# He et al. 2017, section 3.1
+ALTERNATING_LAYERS = 8
+PREDICATE_DIM = 100
 
 
 class HeadInputs(NamedTuple):
@@ -134,6 +138,11 @@ class ElmoTaggingHead(nn.Module):
         self.crf = ElmoCrf(config)
         self.output_size = self.encoder.output_size
 
+    @property
+    def sequence(self) -> ElmoLabelSequence:
+        """What makes a loss and a sequence of labels of the classified output."""
+        return self.crf
+
     def forward(
         self, vectors: torch.Tensor, sentences: torch.Tensor, words: torch.Tensor, mix: torch.Tensor | None
     ) -> torch.Tensor:
@@ -149,6 +158,101 @@ class ElmoTaggingHead(nn.Module):
             `[B, T, E]`.
         """
         return self.encoder(vectors, words, mix)
+
+
+class ElmoHighwayLstm(nn.Module):
+    """An LSTM layer of one direction, with a highway around each cell (He et al. 2017, section 2.2).
+
+    A fifth gate `r` mixes the hidden state of an LSTM with a linear map of the layer's input:
+    `r * h_lstm + (1 - r) * W x`. Dropout removes the same features from all hidden states of a sentence, for the next
+    word as for the next layer.
+    """
+
+    def __init__(self, input_size: int, width: int, *, direction: int, dropout: float) -> None:
+        super().__init__()
+        self.direction = direction
+        self.dropout = nn.Dropout(dropout)
+        self.input_projections = nn.ModuleList([nn.Linear(input_size, 5 * width)])
+        self.highways = nn.ModuleList([nn.Linear(input_size, width, bias=False)])
+        self.recurrent_weight = nn.Parameter(torch.empty(1, width, 5 * width))
+
+    # as `ElmoModel.forward`
+    @torch.compiler.disable
+    def forward(self, vectors: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """Read the words of each sentence.
+
+        Args:
+            vectors: `[B, T, D]`.
+            packing: Where the words are.
+
+        Returns:
+            `[B, T, C]`, zero where there is no word.
+        """
+        dropout = None
+        if self.training and self.dropout.p:
+            dropout = self.dropout(vectors.new_ones(len(vectors), 1, self.recurrent_weight.shape[1]))
+        outputs, _ = read_sentences(
+            vectors[:, :, None],
+            packing.one_way(self.direction),
+            InputProjections(self.input_projections, highways=self.highways),
+            LstmWeights(self.recurrent_weight, None, None, None),
+            dropout=dropout,
+        )
+        return outputs.squeeze(2)
+
+
+class ElmoTagProjection(nn.Linear):
+    """A linear classifier whose weights are orthogonal at first."""
+
+
+class ElmoRoleHead(nn.Module):
+    """The paper's model of semantic roles (He et al. 2017): the roles of the words of one predicate of a sentence.
+
+    Eight layers read in alternating directions, the first one forward. Beside the vectors they read which words are
+    the predicate's.
+    """
+
+    classifier = ElmoTagProjection
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        width, dropout = config.head_hidden_size, config.classifier_dropout
+        self.dropout = nn.Dropout(dropout)
+        self.predicate_embeddings = nn.Embedding(2, PREDICATE_DIM)
+        sizes = [config.head_input_size + PREDICATE_DIM, *[width] * (ALTERNATING_LAYERS - 1)]
+        self.layers = nn.ModuleList(
+            ElmoHighwayLstm(size, width, direction=number % 2, dropout=dropout) for number, size in enumerate(sizes)
+        )
+        self.sequence = ElmoLabelSequence(config)
+        self.output_size = width + config.output_mix_size
+
+    def forward(
+        self,
+        vectors: torch.Tensor,
+        sentences: torch.Tensor,
+        words: torch.Tensor,
+        mix: torch.Tensor | None,
+        predicates: torch.Tensor,
+    ) -> torch.Tensor:
+        """Encode each word.
+
+        Args:
+            vectors: `[B, T, D]`.
+            sentences: `[B, T]`, which this head does not read.
+            words: `[B, T]`, true at words.
+            mix: `[B, T, D]`, what joins the output of the layers.
+            predicates: `[B, T]`, 1 at the words of the predicate, 0 at others.
+
+        Returns:
+            `[B, T, E]`, zero where there is no word.
+        """
+        packing = pack_words(words)
+        if isinstance(packing, Grid):
+            raise ValueError("The head 'alternating-lstm' cannot be exported: export the model under it, `elmo`.")
+        states = torch.cat([self.dropout(vectors), self.predicate_embeddings(predicates).to(vectors.dtype)], dim=2)
+        for layer in self.layers:
+            states = layer(states, packing)
+        return states if mix is None else torch.cat([states, self.dropout(mix) * words[:, :, None]], dim=2)
 
 
 class ElmoPairClassifier(nn.Linear):
@@ -516,7 +620,7 @@ def attend(scores: torch.Tensor, vectors: torch.Tensor, words: torch.Tensor) -> 
 
 
 # by `config.head`, the default first; with `None` the classifier reads the vectors themselves
-TAGGING_HEADS = {"linear": None, "bilstm-crf": ElmoTaggingHead}
+TAGGING_HEADS = {"linear": None, "bilstm-crf": ElmoTaggingHead, "alternating-lstm": ElmoRoleHead}
 SENTENCE_HEADS = {"mean": ElmoPoolingHead, "max": ElmoPoolingHead, "bcn": ElmoBcnHead, "esim": ElmoEsimHead}
 SPAN_HEADS = {"linear": ElmoSpanHead, "bidaf": ElmoBidafHead}
 # these can only have the mix at their input, or none
@@ -543,7 +647,10 @@ __all__ = [
     "SENTENCE_HEADS",
     "SPAN_HEADS",
     "TAGGING_HEADS",
+    "ElmoHighwayLstm",
     "ElmoPairClassifier",
+    "ElmoRoleHead",
+    "ElmoTagProjection",
     "ElmoTaskLstm",
     "HeadInputs",
     "choose_head",

@@ -160,6 +160,32 @@ def read_char_ids(config: ElmoConfig, char_ids: torch.Tensor | None) -> tuple[to
     return check_integers("char_ids", char_ids), (char_ids != 0).any(dim=-1)
 
 
+def check_predicates(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor:
+    """Return the marks of predicates `[B, T]` as int64.
+
+    Args:
+        token_type_ids: `[B, T]`, 1 at the words of the predicate, 0 at others.
+        mask: `[B, T]`, true at words.
+
+    Raises:
+        ValueError: If there are none, or they are of another dtype or shape, or are something else than 0 and 1.
+    """
+    if token_type_ids is None:
+        raise ValueError(
+            "The head 'alternating-lstm' finds the roles of one predicate: pass `token_type_ids`, 1 at the words of "
+            "the predicate and 0 at all others."
+        )
+    marks = check_integers("token_type_ids", token_type_ids)
+    if marks.shape != mask.shape:
+        raise ValueError(f"`token_type_ids` is {tuple(marks.shape)} where the batch is {tuple(mask.shape)}.")
+    wrong = marks[mask & (marks != 0) & (marks != 1)]
+    if len(wrong):
+        raise ValueError(
+            f"`token_type_ids` has {int(wrong[0])}: pass 1 at the words of the predicate, and 0 elsewhere."
+        )
+    return marks.masked_fill(~mask, 0)
+
+
 def check_integers(name: str, ids: torch.Tensor) -> torch.Tensor:
     """Widen integers of any dtype to int64.
 

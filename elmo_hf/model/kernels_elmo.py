@@ -29,7 +29,7 @@ from transformers.utils import logging
 logger = logging.get_logger(__name__)
 
 # `elmo_hf.kernels.INTERFACE` of the kernels that this file can call
-INTERFACE = 1
+INTERFACE = 2
 
 
 @functools.cache

@@ -47,7 +47,10 @@ from .heads_elmo import (
     SENTENCE_HEADS,
     SPAN_HEADS,
     TAGGING_HEADS,
+    ElmoHighwayLstm,
     ElmoPairClassifier,
+    ElmoRoleHead,
+    ElmoTagProjection,
     ElmoTaskLstm,
     HeadInputs,
     choose_head,
@@ -59,6 +62,7 @@ from .inputs_elmo import (
     check_labels,
     check_numbers,
     check_positions,
+    check_predicates,
     check_words,
     find_mask,
     find_sentences,
@@ -133,7 +137,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
             # words of a task have vectors of length 1 on average, whatever their width (Lample et al. 2016)
             bound = factor * math.sqrt(3 / module.embedding_dim) if isinstance(module, ElmoTaskWords) else factor
             init.uniform_(module.weight, -bound, bound)
-            init.zeros_(module.weight[module.padding_idx])
+            if module.padding_idx is not None:
+                init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, nn.Conv1d):
             init.uniform_(module.weight, -0.05 * factor, 0.05 * factor)
         elif isinstance(module, nn.Linear):
@@ -143,6 +148,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 init.constant_(module.bias, -2 * factor)
             if isinstance(module, ElmoPairClassifier):
                 init.zeros_(module.pair_weight)
+            if isinstance(module, ElmoTagProjection):
+                orthogonal_(module.weight, factor)
         elif isinstance(module, ElmoBiLstmLayer):
             _, width, gates = module.recurrent_weight.shape
             # Glorot and Bengio 2010, for the matrix that input and state share in TensorFlow
@@ -161,6 +168,21 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 init.zeros_(bias)
                 # remember at first (Jozefowicz et al. 2015); the gates are i, f, g, o
                 init.ones_(bias[width : 2 * width])
+        elif isinstance(module, ElmoHighwayLstm):
+            width = module.recurrent_weight.shape[1]
+            projections, highways = module.input_projections[0], module.highways[0]
+            # each gate of its own; the gates are i, f, g, o, r
+            for block in (
+                *projections.get_parameter("weight").split(width),
+                highways.get_parameter("weight"),
+                *module.recurrent_weight[0].split(width, dim=1),
+            ):
+                orthogonal_(block, factor)
+            bias = projections.get_parameter("bias")
+            init.zeros_(bias)
+            init.ones_(bias[width : 2 * width])
+        elif isinstance(module, ElmoRoleHead):
+            init.xavier_uniform_(module.predicate_embeddings.weight, gain=factor)
         elif isinstance(module, ElmoCrf):
             init.zeros_(module.transitions)
             init.zeros_(module.starts)
@@ -237,6 +259,12 @@ class ElmoPreTrainedModel(PreTrainedModel):
         kept = {index % count for index in wanted} if isinstance(wanted, list) else range(count)
         shown = tuple(layer if index in kept else None for index, layer in enumerate(bilm.layers))
         return {"state": bilm.states if use_cache else None, "hidden_states": shown if wanted else None}
+
+
+def orthogonal_(weight: torch.Tensor, factor: float) -> None:
+    """Fill a matrix with an orthogonal one times a factor, which torch computes in float32 and float64 only."""
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    init.copy_(weight, nn.init.orthogonal_(torch.empty_like(weight, dtype=wide), gain=factor))
 
 
 class ElmoModel(ElmoPreTrainedModel):
@@ -658,7 +686,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             self.output_mix = ElmoScalarMix(config)
         head = choose_head(config, self.heads)
         self.head = None if head is None else head(config)
-        self.dropout = nn.Dropout(config.classifier_dropout)
+        # the hidden states of semantic roles have their dropout already
+        self.dropout = nn.Dropout(0 if isinstance(self.head, ElmoRoleHead) else config.classifier_dropout)
         num_scores = self.num_scores or self.num_labels
         if self.head is None:
             self.classifier = nn.Linear(config.head_input_size, num_scores)
@@ -821,8 +850,9 @@ class ElmoForTokenClassification(ElmoTaskModel):
     """A label for each word, such as its part of speech, or where a name begins and continues.
 
     `config.head` is `"linear"`, a classifier on the vectors, or `"bilstm-crf"`, the paper's named entity recogniser:
-    two biLSTM layers and a CRF. If the labels are named by a scheme such as `B-PER`, `I-PER` and `O`, the CRF never
-    decodes a sequence that breaks it.
+    two biLSTM layers and a CRF, or `"alternating-lstm"`, its model of semantic roles: eight LSTM layers of alternating
+    direction, which label the words by their roles for the predicate that `token_type_ids` mark. If the labels are
+    named by a scheme such as `B-PER`, `I-PER` and `O`, these two never decode a sequence that breaks it.
     """
 
     heads = TAGGING_HEADS
@@ -839,13 +869,14 @@ class ElmoForTokenClassification(ElmoTaskModel):
         use_cache: bool | None = None,
         inputs_embeds: torch.Tensor | None = None,
         task_ids: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoTokenClassifierOutput:
         """Score the labels of each word.
 
         Args:
-            input_ids: `[B, T]`, word ids. Models with word embeddings read them, and a CRF finds the boundary tokens
-                by them.
+            input_ids: `[B, T]`, word ids. Models with word embeddings read them, and heads with an encoder find the
+                boundary tokens by them.
             attention_mask: `[B, T]`, 1 at words, 0 at padding; by default the model finds the words by their ids.
             char_ids: `[B, T, S]`, character ids; only models with characters in the biLM or beside it read them.
             state: What an earlier call with `use_cache=True` returned for as many sentences, to continue them; by
@@ -857,18 +888,21 @@ class ElmoForTokenClassification(ElmoTaskModel):
             use_cache: Whether to return the state; by default as the configuration says.
             inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
             task_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read them.
+            token_type_ids: `[B, T]`, 1 at the words of the predicate, 0 at others; only `"alternating-lstm"` reads
+                them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
         Returns:
-            Logits `[B, T, labels]`. Those of a CRF are, in evaluation, the scores of the best sequence with the label
-            at the word, so that the argmax is the best sequence; in training they are what the CRF reads. With
-            `labels`, the loss is their mean cross-entropy, or the CRF's negative log likelihood, in nats a label.
+            Logits `[B, T, labels]`. With the heads that decode sequences they are, in evaluation, the scores of the
+            best sequence with the label at the word, so that the argmax is the best sequence; in training they are
+            the classifier's. With `labels`, the loss is their mean cross-entropy, or the CRF's negative log
+            likelihood, in nats a label.
 
         Raises:
-            ValueError: If the ids that the model reads are missing or of another shape, `state`, `labels` or
-                `bilm_layers` are of another shape, a label is not one of the model's, or the biLM is trained and its
-                layers are given.
+            ValueError: If the ids that the model reads are missing or of another shape, `state`, `labels`,
+                `bilm_layers` or `token_type_ids` are of another shape, a label is not one of the model's, the head
+                reads the predicate and none is given, or the biLM is trained and its layers are given.
         """
         outputs: dict[str, Any] = {}
         layers: Sequence[torch.Tensor] = ()
@@ -892,13 +926,14 @@ class ElmoForTokenClassification(ElmoTaskModel):
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.config, **kwargs)
         else:
-            sentences, words = self.find_words(input_ids, mask)
-            logits = self.classifier(self.dropout(self.head(vectors, sentences, words, mix)))
+            rows = HeadInputs(vectors, *self.find_words(input_ids, mask), mix)
+            marks = (check_predicates(token_type_ids, mask),) if isinstance(self.head, ElmoRoleHead) else ()
+            logits = self.classifier(self.dropout(self.head(*rows, *marks)))
             if labels is not None:
                 count = (labels != IGNORED).sum() if num_items is None else torch.as_tensor(num_items)
-                loss = self.head.crf.loss(logits, words, labels).sum() / count.clamp(min=1)
+                loss = self.head.sequence.loss(logits, rows.words, labels).sum() / count.clamp(min=1)
             if not self.training:
-                logits = self.head.crf.decode(logits, words)
+                logits = self.head.sequence.decode(logits, rows.words)
         if labels is not None:
             loss = self.add_penalty(loss, label_fraction(labels, num_items))
         return ElmoTokenClassifierOutput(loss=loss, logits=logits, **outputs)

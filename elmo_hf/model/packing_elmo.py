@@ -14,7 +14,7 @@
 """The words of a batch without padding, in the order in which a recurrence reads them.
 
 Shape notation: `B` sentences, `T` words with padding, `N` words of the batch without padding. The leading 2 is the
-direction: 0 reads a sentence from its first word, 1 from its last.
+direction: 0 reads a sentence from its first word, 1 from its last. A layer that reads in one direction has 1 there.
 """
 
 from typing import NamedTuple
@@ -50,6 +50,10 @@ class Packing(NamedTuple):
     words: torch.Tensor
     batch_sizes: list[int]
 
+    def one_way(self, direction: int) -> "Packing":
+        """Return the packing for a layer that reads in one direction: `words` is `[1, N + spare]`."""
+        return self._replace(words=self.words[direction : direction + 1])
+
 
 def pack_words(mask: torch.Tensor) -> Packing | Grid:
     """Find the words of a batch, wherever its padding is; while exporting, list all positions.
@@ -81,16 +85,16 @@ def pack_words(mask: torch.Tensor) -> Packing | Grid:
 
 def gather_words(vectors: torch.Tensor, packing: Packing | Grid) -> torch.Tensor:
     """Bring `[B, T, 2, D]`, a vector for each direction, into packed order, `[2, N + spare, D]`."""
-    directions = torch.arange(2, device=vectors.device)[:, None]
+    directions = torch.arange(vectors.shape[2], device=vectors.device)[:, None]
     return vectors.flatten(0, 1)[packing.words, directions]
 
 
 def scatter_words(packed: torch.Tensor, packing: Packing | Grid, shape: torch.Size) -> torch.Tensor:
     """Bring packed words `[2, N, P]` back to a batch of shape `[B, T]`: `[B, T, 2, P]`, zero at padding."""
-    directions = torch.arange(2, device=packed.device)[:, None]
-    result = packed.new_zeros(shape[0] * shape[1], 2, packed.shape[2])
+    directions = torch.arange(len(packed), device=packed.device)[:, None]
+    result = packed.new_zeros(shape[0] * shape[1], len(packed), packed.shape[2])
     result = result.index_put((packing.words[:, : packed.shape[1]], directions), packed)
-    return result.reshape(*shape, 2, packed.shape[2])
+    return result.reshape(*shape, len(packed), packed.shape[2])
 
 
 def to_list(numbers: torch.Tensor) -> list[int]:

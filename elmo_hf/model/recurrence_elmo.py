@@ -18,8 +18,8 @@ which takes everything. `ELMO_HF_RECURRENCE` in the environment chooses one by n
 derivatives by hand; whatever asks for more goes through the reference, which torch differentiates to any order.
 
 Shape notation: `B` sentences, `T` words, `N` words of the batch without padding, `D` width of the layer below, `P`
-width of one direction's output, `C` width of the cell. The leading 2 is the direction: 0 reads a sentence from its
-first word, 1 from its last.
+width of one direction's output, `C` width of the cell, `G` gates: 4, or 5 with a highway. The leading 2 is the
+direction: 0 reads a sentence from its first word, 1 from its last. A layer that reads in one direction has 1 there.
 """
 
 import functools
@@ -50,7 +50,7 @@ class LstmWeights(NamedTuple):
     """The weights of a step and its clips.
 
     Attributes:
-        recurrent: `[2, P, 4 * C]`.
+        recurrent: `[2, P, G * C]`.
         output: The projection, `[2, C, P]`; `None` if there is none.
         cell_clip: The limit of the cell; `None` if it is not clipped.
         projection_clip: The limit of the projected hidden state; `None` if it is not clipped.
@@ -74,15 +74,22 @@ class InputProjections(NamedTuple):
         modules: A linear module for each direction.
         forget_bias: Added to the inputs of the forget gates, so that an untrained LSTM forgets little (Jozefowicz et
             al. 2015). It is not part of the bias, so that weights are saved as the original files have them.
+        highways: A linear module for each direction, for what a highway carries around the cell; none without one.
     """
 
     modules: Iterable[nn.Module]
     forget_bias: float = 0.0
+    highways: Iterable[nn.Module] = ()
 
     def apply(self, below: torch.Tensor) -> torch.Tensor:
-        """Compute the gate inputs of packed words: `[2, n, D]` to `[2, n, 4 * C]`."""
+        """Compute the gate inputs of packed words: `[2, n, D]` to `[2, n, G * C]`."""
         inputs = torch.stack([project(rows) for project, rows in zip(self.modules, below, strict=True)])
         return self.add_forget_bias(inputs)
+
+    def carry(self, below: torch.Tensor) -> torch.Tensor | None:
+        """Compute what highways carry around the cell: `[2, n, D]` to `[2, n, C]`; `None` without them."""
+        carried = [project(rows) for project, rows in zip(self.highways, below, strict=False)]
+        return torch.stack(carried) if carried else None
 
     def are_linear(self) -> bool:
         """Return whether the modules are linear maps and nothing more."""
@@ -102,14 +109,14 @@ class InputProjections(NamedTuple):
         """Return the modules' weights and biases as tensors; `None` if a module does more than a linear map."""
         if not self.are_linear():
             return None
-        forward, forward_bias, backward, backward_bias = self.parameters()
+        parameters = self.parameters()
         # float32 does not round the sum
-        bias = self.add_forget_bias(torch.stack([forward_bias, backward_bias]).float())
-        return LinearMaps(forward, backward, bias)
+        bias = self.add_forget_bias(torch.stack(parameters[1::2]).float())
+        return LinearMaps(parameters[::2], bias)
 
     def add_forget_bias(self, gates: torch.Tensor) -> torch.Tensor:
-        """Add the forget bias to gates `[..., 4 * C]` in place."""
-        cell_width = gates.shape[-1] // 4
+        """Add the forget bias to gates `[..., G * C]` in place."""
+        cell_width = gates.shape[-1] // (5 if self.highways else 4)
         gates[..., cell_width : 2 * cell_width] += self.forget_bias
         return gates
 
@@ -118,13 +125,11 @@ class LinearMaps(NamedTuple):
     """The maps from the layer below to the inputs of the gates, as tensors.
 
     Attributes:
-        forward: The weight of direction 0, `[4 * C, D]`.
-        backward: The weight of direction 1, `[4 * C, D]`.
-        bias: `[2, 4 * C]` in float32, the forget bias included.
+        weights: The weight of each direction, `[G * C, D]`.
+        bias: `[2, G * C]` in float32, the forget bias included.
     """
 
-    forward: torch.Tensor
-    backward: torch.Tensor
+    weights: list[torch.Tensor]
     bias: torch.Tensor
 
 
@@ -132,12 +137,16 @@ class LstmCall(NamedTuple):
     """One layer to run over packed words.
 
     Attributes:
-        inputs: `[2, N + spare, 4 * C]`, the inputs of the gates i, f, g, o with the bias; with `projections`,
-            `[2, N + spare, D]`, the output of the layer below.
+        inputs: `[2, N + spare, G * C]`, the inputs of the gates i, f, g, o, and r with a highway, with the bias; with
+            `projections`, `[2, N + spare, D]`, the output of the layer below.
         projections: The maps from `inputs` to gate inputs, or `None`.
         batch_sizes: The number of running sentences at each time.
         state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
         weights: The weights of a step.
+        carried: `[2, N + spare, C]`, what a highway carries around the cell: the hidden state is `r` times that of an
+            LSTM and `1 - r` times this. `None` without a highway. A layer with one has no projection.
+        dropout: `[2, B, P]`, factors of every hidden state of a sentence, longest sentence first. `None` without
+            dropout. A layer with it has no projection.
     """
 
     inputs: torch.Tensor
@@ -145,17 +154,21 @@ class LstmCall(NamedTuple):
     batch_sizes: list[int]
     state: tuple[torch.Tensor, torch.Tensor]
     weights: LstmWeights
+    carried: torch.Tensor | None = None
+    dropout: torch.Tensor | None = None
 
 
 class Saved(NamedTuple):
     """What the backward pass reads.
 
     Attributes:
-        gates: `[2, N, 4 * C]`, after their non-linearities.
+        gates: `[2, N, G * C]`, after their non-linearities.
         cells: `[2, N, C]`.
         outputs: `[2, N, P]`, the hidden states.
         initial_hidden: `[2, B, P]`.
         initial_cell: `[2, B, C]`.
+        carried: As in the call.
+        dropout: As in the call.
     """
 
     gates: torch.Tensor
@@ -163,11 +176,13 @@ class Saved(NamedTuple):
     outputs: torch.Tensor
     initial_hidden: torch.Tensor
     initial_cell: torch.Tensor
+    carried: torch.Tensor | None = None
+    dropout: torch.Tensor | None = None
 
 
 # the hidden states `[2, N, P]`, and the state after each sentence's last word
 Output = tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]
-# of the gate inputs `[2, N, 4 * C]`, the projected hidden states before their clip `[2, N, P]`, and the initial state
+# of the gate inputs `[2, N, G * C]`, the hidden states before clip and dropout `[2, N, P]`, and the initial state
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
@@ -201,8 +216,9 @@ def read_sentences(
     projections: InputProjections,
     weights: LstmWeights,
     state: tuple[torch.Tensor, torch.Tensor] | None = None,
+    dropout: torch.Tensor | None = None,
 ) -> Output:
-    """Run both directions of a layer over the sentences of a batch.
+    """Run both directions of a layer, or the only one, over the sentences of a batch.
 
     Args:
         vectors: `[B, T, 2, D]`, what each direction reads.
@@ -210,6 +226,7 @@ def read_sentences(
         projections: The maps to the inputs of the gates.
         weights: The weights of a step.
         state: The initial hidden and cell state, `[B, 2, P]` and `[B, 2, C]`; zero if absent.
+        dropout: `[B, 2, P]`, factors of every hidden state of a sentence; `None` without dropout.
 
     Returns:
         The hidden states `[B, T, 2, P]`, zero at padding, and the state after each direction's last word, in the form
@@ -221,8 +238,10 @@ def read_sentences(
     # [2, N + spare, D]
     below = gather_words(vectors, packing)
     if state is None:
-        batch_size, (_, width, gates) = vectors.shape[0], weights.recurrent.shape
-        initial = below.new_zeros(2, batch_size, width), below.new_zeros(2, batch_size, gates // 4)
+        directions, width, _ = weights.recurrent.shape
+        cell_width = width if weights.output is None else weights.output.shape[1]
+        shape = directions, vectors.shape[0]
+        initial = below.new_zeros(*shape, width), below.new_zeros(*shape, cell_width)
     else:
         hidden, cell = (part.to(below)[packing.sentences].transpose(0, 1) for part in state)
         initial = hidden, cell
@@ -231,7 +250,9 @@ def read_sentences(
         initial = initial[0].to(inputs), initial[1].to(inputs)
         outputs, final = scan_lstm(inputs, packing.is_word, initial, weights)
     else:
-        outputs, final = run_lstm(below, projections, packing.batch_sizes, initial, weights)
+        if dropout is not None:
+            dropout = dropout[packing.sentences].transpose(0, 1)
+        outputs, final = run_lstm(below, projections, packing.batch_sizes, initial, weights, dropout)
     order = packing.sentences.argsort()
     hidden, cell = (part.transpose(0, 1)[order] for part in final)
     return scatter_words(outputs, packing, vectors.shape[:2]), (hidden, cell)
@@ -243,8 +264,9 @@ def run_lstm(
     batch_sizes: list[int],
     state: tuple[torch.Tensor, torch.Tensor],
     weights: LstmWeights,
+    dropout: torch.Tensor | None = None,
 ) -> Output:
-    """Run both directions of a layer over packed words.
+    """Run both directions of a layer, or the only one, over packed words.
 
     Args:
         below: `[2, N + spare, D]`, the output of the layer below.
@@ -252,6 +274,7 @@ def run_lstm(
         batch_sizes: The number of running sentences at each time.
         state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state, longest sentence first.
         weights: The weights of a step.
+        dropout: As in `LstmCall`.
 
     Returns:
         The hidden states `[2, N, P]`, and the state after each sentence's last word, in the form of `state`.
@@ -259,14 +282,17 @@ def run_lstm(
     Raises:
         ValueError: If `ELMO_HF_RECURRENCE` names no backend, or one that this machine cannot run.
     """
+    carried = projections.carry(below)
     # without gradients, a backend can compute the gate inputs a few steps at a time
     if is_inference(below, projections, state, weights) and (maps := projections.linear_maps()) is not None:
-        call = LstmCall(below, maps, batch_sizes, state, weights)
+        call = LstmCall(below, maps, batch_sizes, state, weights, carried, dropout)
         if (backend := choose_backend(call)) is not None:
             return backend.forward(call, None)
     inputs = projections.apply(below)
     # mixed precision has narrowed them
-    call = LstmCall(inputs, None, batch_sizes, (state[0].to(inputs), state[1].to(inputs)), weights)
+    dropout = None if dropout is None else dropout.to(inputs)
+    state = state[0].to(inputs), state[1].to(inputs)
+    call = LstmCall(inputs, None, batch_sizes, state, weights, carried, dropout)
     backend = None if is_transformed() else choose_backend(call)
     if backend is None:
         return reference_lstm(call)
@@ -280,7 +306,8 @@ def is_inference(
     weights: LstmWeights,
 ) -> bool:
     """Return whether a layer needs neither gradients nor mixed precision, which narrows the projections."""
-    parameters = [parameter for module in projections.modules for parameter in module.parameters()]
+    modules = [*projections.modules, *projections.highways]
+    parameters = [parameter for module in modules for parameter in module.parameters()]
     tensors = below, *state, weights.recurrent, weights.output, *parameters
     return not is_trained(*tensors) and not torch.is_autocast_enabled(below.device.type)
 
@@ -322,30 +349,35 @@ def reference_lstm(call: LstmCall) -> Output:
 
     Torch differentiates it to any order, in `torch.func` too. `call.projections` must be `None`.
     """
-    inputs, _, batch_sizes, state, weights = call
-    weights = weights.to(inputs.dtype)
+    inputs, _, batch_sizes, state, weights, carried, dropout = call
+    weights, directions = weights.to(inputs.dtype), inputs.shape[0]
     starts = list(itertools.accumulate(batch_sizes, initial=0))
-    outputs: list[list[Any]] = [[None] * starts[-1] for _ in range(2)]
-    final: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[], []]
-    for direction in range(2):
+    outputs: list[list[Any]] = [[None] * starts[-1] for _ in range(directions)]
+    final: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in range(directions)]
+    for direction in range(directions):
         for sentence in range(state[0].shape[1]):
             hidden, cell = state[0][direction, sentence], state[1][direction, sentence]
             for start, running in zip(starts, batch_sizes, strict=False):
                 if sentence >= running:
                     break
                 gates = inputs[direction, start + sentence] + hidden @ weights.recurrent[direction]
-                i, f, g, o = gates.chunk(4)
+                i, f, g, o, *r = gates.split(len(cell))
                 cell = clip(f.sigmoid() * cell + i.sigmoid() * g.tanh(), weights.cell_clip)
                 hidden = o.sigmoid() * cell.tanh()
+                if carried is not None:
+                    share = r[0].sigmoid()
+                    hidden = share * hidden + (1 - share) * carried[direction, start + sentence]
                 if weights.output is not None:
                     hidden = clip(hidden @ weights.output[direction], weights.projection_clip)
+                if dropout is not None:
+                    hidden = hidden * dropout[direction, sentence]
                 outputs[direction][start + sentence] = hidden
             final[direction].append((hidden, cell))
     if not state[0].shape[1]:
-        return inputs.new_zeros(2, 0, state[0].shape[2]), state
+        return inputs.new_zeros(directions, 0, state[0].shape[2]), state
     hidden, cell = (torch.stack([torch.stack([pair[n] for pair in part]) for part in final]) for n in range(2))
     if not starts[-1]:
-        return inputs.new_zeros(2, 0, state[0].shape[2]), (hidden, cell)
+        return inputs.new_zeros(directions, 0, state[0].shape[2]), (hidden, cell)
     return torch.stack([torch.stack(rows) for rows in outputs]), (hidden, cell)
 
 
@@ -371,11 +403,12 @@ class TorchBackend:
         Returns:
             The hidden states `[2, N, P]`, and the state after each sentence's last word, as in `call`.
         """
-        inputs, _, batch_sizes, (hidden, cell), weights = call
+        inputs, _, batch_sizes, (hidden, cell), weights, carried, dropout = call
         alive, start = hidden.shape[1], 0
         padding = (0, 0, 0, max(FEWEST_ROWS_IN_STEP - alive, 0))
         # [2, rows, P], [2, rows, C]
         hidden, cell = nn.functional.pad(hidden, padding), nn.functional.pad(cell, padding)
+        dropout = None if dropout is None else nn.functional.pad(dropout, padding)
         outputs, ended = [], []
         for running in batch_sizes:
             if running < alive:
@@ -383,18 +416,24 @@ class TorchBackend:
                 ended.append((hidden[:, running:alive], cell[:, running:alive]))
                 alive = running
             rows = max(running, FEWEST_ROWS_IN_STEP)
-            # [2, rows, 4 * C]
+            # [2, rows, G * C]
             gates = torch.baddbmm(inputs[:, start : start + rows], hidden[:, :rows], weights.recurrent)
-            i, f, g, o = gates.chunk(4, dim=2)
-            for gate in (i, f, o):
+            i, f, g, o, *r = gates.split(cell.shape[2], dim=2)
+            for gate in (i, f, o, *r):
                 gate.sigmoid_()
             g.tanh_()
             # [2, rows, C]
             cell = clip(f * cell[:, :rows] + i * g, weights.cell_clip)
             hidden = o * cell.tanh()
+            if carried is not None:
+                # `torch.lerp` rounds otherwise at the end of a tensor than before
+                around = carried[:, start : start + rows]
+                hidden = around + r[0] * (hidden - around)
             if weights.output is not None:
                 # [2, rows, P]
                 hidden = clip(torch.bmm(hidden, weights.output), weights.projection_clip)
+            if dropout is not None:
+                hidden = hidden * dropout[:, :rows]
             if buffers is not None:
                 for buffer, values in zip(buffers, (gates, cell), strict=True):
                     buffer[:, start : start + running] = values[:, :running]
@@ -424,7 +463,7 @@ class TorchBackend:
             gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
 
         Returns:
-            The gradients of the gate inputs `[2, N, 4 * C]`, of the projected hidden states before their clip
+            The gradients of the gate inputs `[2, N, G * C]`, of the hidden states before clip and dropout
             `[2, N, P]`, and of the initial state `[2, B, P]` and `[2, B, C]`.
         """
         to_gates, to_cell, to_previous = gate_factors(saved, batch_sizes, weights)
@@ -442,6 +481,8 @@ class TorchBackend:
             # [2, n, P]
             hidden = outputs_gradient[:, words]
             hidden += hidden_gradient[:, :running]
+            if saved.dropout is not None:
+                hidden *= saved.dropout[:, :running]
             if inside is not None:
                 hidden *= inside[:, words]
             # [2, n, C]
@@ -449,7 +490,7 @@ class TorchBackend:
             cell = cell_gradient[:, :running]
             cell += squashed * to_cell[:, words]
             torch.mul(to_gates[:, words, :3], cell[:, :, None], out=result[:, words, :3])
-            torch.mul(to_gates[:, words, 3], squashed, out=result[:, words, 3])
+            torch.mul(to_gates[:, words, 3:], squashed[:, :, None], out=result[:, words, 3:])
             cell *= to_previous[:, words]
             # [2, n, P]
             hidden_gradient[:, :running] = torch.bmm(result[:, words].flatten(2), recurrent)
@@ -467,14 +508,19 @@ def gate_factors(
         weights: As in the call.
 
     Returns:
-        `[2, N, 4, C]`, the factors from the gradient of the cell to those of i, f and g, and from the gradient of
-        `o * tanh(cell)` to that of o; `[2, N, C]`, from the gradient of `o * tanh(cell)` to that of the cell;
-        `[2, N, C]`, from the gradient of the cell to that of the previous cell.
+        `[2, N, G, C]`, the factors from the gradient of the cell to those of i, f and g, and from the gradient of the
+        hidden state before its projection to those of o and r; `[2, N, C]`, from the gradient of this hidden state to
+        that of the cell; `[2, N, C]`, from the gradient of the cell to that of the previous cell.
     """
-    i, f, g, o = saved.gates.chunk(4, dim=2)
+    i, f, g, o, *r = saved.gates.split(saved.cells.shape[2], dim=2)
     squashed, before = saved.cells.tanh(), previous(saved.initial_cell, saved.cells, batch_sizes)
-    to_gates = torch.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], dim=2)
+    factors = [g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)]
     to_cell, to_previous = o * (1 - squashed * squashed), f
+    if saved.carried is not None:
+        share, around = r[0], saved.carried[:, : saved.cells.shape[1]]
+        factors = [*factors[:3], share * factors[3], (o * squashed - around) * share * (1 - share)]
+        to_cell = share * to_cell
+    to_gates = torch.stack(factors, dim=2)
     if weights.cell_clip is not None:
         # a clipped cell passes no gradient
         inside = saved.cells.abs() < weights.cell_clip
@@ -514,6 +560,8 @@ def differentiable_lstm(
         torch.is_grad_enabled(),
         call.inputs,
         *call.state,
+        call.carried,
+        call.dropout,
         weights.recurrent,
         weights.output,
         *sources,
@@ -536,6 +584,8 @@ class LstmFunction(torch.autograd.Function):
         inputs: torch.Tensor,
         hidden: torch.Tensor,
         cell: torch.Tensor,
+        carried: torch.Tensor | None,
+        dropout: torch.Tensor | None,
         recurrent: torch.Tensor,
         output: torch.Tensor | None,
         *sources: torch.Tensor | None,
@@ -544,24 +594,25 @@ class LstmFunction(torch.autograd.Function):
         backend, batch_sizes, cell_clip, projection_clip, _ = options
         # the products of mixed precision are those of the inputs
         weights = LstmWeights(recurrent, output, cell_clip, projection_clip).to(inputs.dtype)
-        call, buffers = LstmCall(inputs, None, batch_sizes, (hidden, cell), weights), None
+        call, buffers = LstmCall(inputs, None, batch_sizes, (hidden, cell), weights, carried, dropout), None
         if grad_enabled and any(ctx.needs_input_grad):
+            directions, _, gates = inputs.shape
             words = sum(batch_sizes)
-            buffers = inputs.new_empty(2, words, inputs.shape[2]), inputs.new_empty(2, words, cell.shape[2])
+            buffers = inputs.new_empty(directions, words, gates), inputs.new_empty(directions, words, cell.shape[2])
         with torch.autocast(inputs.device.type, enabled=False):
             outputs, final = backend.forward(call, buffers)
         if buffers is not None:
-            ctx.save_for_backward(*buffers, outputs, hidden, cell, recurrent, output, *sources)
+            ctx.save_for_backward(*buffers, outputs, hidden, cell, carried, dropout, recurrent, output, *sources)
             ctx.options, ctx.spare = options, inputs.shape[1] - words
         return outputs, *final
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Return the gradients of the gate inputs, the initial state and the weights."""
+        """Return the gradients of the gate inputs, the initial state, what is carried, and the weights."""
         # gradient checkpointing lets them be read only once
         tensors = ctx.saved_tensors
-        *saved, recurrent, output = tensors[:7]
-        sources = tensors[7:]
+        *saved, recurrent, output = tensors[:9]
+        sources = tensors[9:]
         _, _, cell_clip, projection_clip, _ = ctx.options
         weights = LstmWeights(recurrent, output, cell_clip, projection_clip)
         # `create_graph=True`
@@ -570,7 +621,9 @@ class LstmFunction(torch.autograd.Function):
             found = differentiable_gradients(ctx.options, Saved(*saved), weights, sources, gradients)
         else:
             found = backend_gradients(ctx.options, Saved(*saved), weights, ctx.spare, gradients)
-        return None, None, *found, *(None for _ in sources)
+        to_inputs, to_hidden, to_cell, to_carried, to_recurrent, to_output = found
+        weight_gradients = to_recurrent, to_output
+        return None, None, to_inputs, to_hidden, to_cell, to_carried, None, *weight_gradients, *(None for _ in sources)
 
 
 def backend_gradients(
@@ -590,10 +643,11 @@ def backend_gradients(
         gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
 
     Returns:
-        The gradients of the gate inputs, the initial state, and the recurrent and output weights.
+        The gradients of the gate inputs, the initial state, what is carried, and the recurrent and output weights.
     """
     backend, batch_sizes = options[:2]
-    dtype, (first_hidden, first_cell) = saved.outputs.dtype, saved[3:]
+    dtype, first_hidden, first_cell = saved.outputs.dtype, saved.initial_hidden, saved.initial_cell
+    cell_width = saved.cells.shape[2]
     outputs_gradient, hidden_gradient, cell_gradient = gradients
     incoming = outputs_gradient, hidden_gradient.to(dtype), cell_gradient.to(dtype)
     saved = saved._replace(initial_cell=first_cell.to(dtype))
@@ -602,14 +656,18 @@ def backend_gradients(
     )
     before = previous(first_hidden, saved.outputs, batch_sizes)
     recurrent_gradient = torch.bmm(before.transpose(1, 2), inputs_gradient).to(weights.recurrent.dtype)
-    output_gradient = None
+    carried_gradient = output_gradient = None
+    if saved.carried is not None:
+        carried_gradient = (1 - saved.gates[:, :, 4 * cell_width :]) * projected_gradient
+        carried_gradient = nn.functional.pad(carried_gradient, (0, 0, 0, spare))
     if weights.output is not None:
-        squashed = saved.gates[:, :, 3 * saved.cells.shape[2] :] * saved.cells.tanh()
+        squashed = saved.gates[:, :, 3 * cell_width : 4 * cell_width] * saved.cells.tanh()
         output_gradient = torch.bmm(squashed.transpose(1, 2), projected_gradient).to(weights.output.dtype)
     return (
         nn.functional.pad(inputs_gradient, (0, 0, 0, spare)),
         hidden_gradient.to(first_hidden.dtype),
         cell_gradient.to(first_cell.dtype),
+        carried_gradient,
         recurrent_gradient,
         output_gradient,
     )
@@ -632,7 +690,7 @@ def differentiable_gradients(
         gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
 
     Returns:
-        The gradients of the gate inputs, the initial state, and the recurrent and output weights.
+        The gradients of the gate inputs, the initial state, what is carried, and the recurrent and output weights.
 
     Raises:
         RuntimeError: If the gate inputs cannot be computed again.
@@ -649,19 +707,25 @@ def differentiable_gradients(
         inputs: torch.Tensor,
         hidden: torch.Tensor,
         cell: torch.Tensor,
+        carried: torch.Tensor | None,
         recurrent: torch.Tensor,
         output: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        weights = LstmWeights(recurrent, output, cell_clip, projection_clip)
-        outputs, final = reference_lstm(
-            LstmCall(inputs, None, batch_sizes, (hidden.to(inputs), cell.to(inputs)), weights)
+        weights, state = (
+            LstmWeights(recurrent, output, cell_clip, projection_clip),
+            (hidden.to(inputs), cell.to(inputs)),
         )
+        outputs, final = reference_lstm(LstmCall(inputs, None, batch_sizes, state, weights, carried, saved.dropout))
         return outputs, *final
 
     with torch.autocast(below.device.type, enabled=False):
-        products = [nn.functional.linear(below[n], *parameters[2 * n : 2 * n + 2]) for n in range(2)]
-        inputs = InputProjections((), forget_bias).add_forget_bias(torch.stack(products))
-        arguments = inputs, saved.initial_hidden, saved.initial_cell, weights.recurrent, weights.output
+        products = [nn.functional.linear(rows, *parameters[2 * n : 2 * n + 2]) for n, rows in enumerate(below)]
+        inputs = torch.stack(products)
+        cell_width = saved.cells.shape[2]
+        inputs[..., cell_width : 2 * cell_width] += forget_bias
+        arguments = (
+            inputs, saved.initial_hidden, saved.initial_cell, saved.carried, weights.recurrent, weights.output
+        )  # fmt: skip
         return recompute_gradients(run, arguments, gradients)
 
 

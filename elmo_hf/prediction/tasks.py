@@ -172,14 +172,14 @@ def _tag_scores(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     if model.head is None:
         logits = model(**batch).logits.float()
         return logits, logits.softmax(dim=2)
-    # A CRF's logits are scores of sequences. Its probabilities are those of what it reads.
+    # The logits are scores of sequences. The probabilities are those of what is decoded.
     read: list[tuple[torch.Tensor, torch.Tensor]] = []
-    hook = model.head.crf.register_forward_pre_hook(lambda _, inputs: read.append(inputs))
+    hook = model.head.sequence.register_forward_pre_hook(lambda _, inputs: read.append(inputs))
     try:
         logits = model(**batch).logits
     finally:
         hook.remove()
-    return logits, model.head.crf.marginals(*read[0])
+    return logits, model.head.sequence.marginals(*read[0])
 
 
 class Classification(Task):

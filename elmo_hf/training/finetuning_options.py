@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -163,6 +163,7 @@ def add_options(
     formats: str,
     usual_head: str,
     learning_rate: float,
+    heads: Sequence[str] | None = None,
     has_labels: bool = True,
 ) -> Any:
     """Add the options of `FineTuningOptions` to a command line.
@@ -173,6 +174,7 @@ def add_options(
         formats: The file formats that the command reads, for the help.
         usual_head: The head that is chosen if none is given, for the help.
         learning_rate: The learning rate of a head if none is given.
+        heads: The heads that fit the data; `None` for all of the class.
         has_labels: Whether the task has labels of its own, of which some may not occur in the training data.
 
     Returns:
@@ -194,15 +196,15 @@ def add_options(
         data.add_argument(
             "--labels", nargs="+", default=[], metavar="LABEL", help="labels that do not occur in the training data"
         )
-    _add_model_options(parser.add_argument_group("model"), cls, usual_head)
+    _add_model_options(parser.add_argument_group("model"), tuple(heads or cls.heads), usual_head)
     _add_training_options(parser.add_argument_group("training"), learning_rate)
     parser.set_defaults(default_learning_rate=learning_rate)
     return data
 
 
-def _add_model_options(model: Any, cls: type[ElmoTaskModel], usual_head: str) -> None:
+def _add_model_options(model: Any, heads: Sequence[str], usual_head: str) -> None:
     model.add_argument("--model", default="elmo-tiny-en", help="a folder or a name on the Hub (default: %(default)s)")
-    model.add_argument("--head", choices=tuple(cls.heads), help=f"default: the model's own, or {usual_head}")
+    model.add_argument("--head", choices=heads, help=f"default: the model's own, or {usual_head}")
     model.add_argument(
         "--head-hidden-size",
         type=at_least(1),

@@ -18,7 +18,7 @@ from support.tiny_models import tiny_config
 
 NAMES = ["O", "B-PER", "I-PER"]
 WORDS = ["the", "river", "saw", "Ann", "Bob", "Lee", "and", "left", "."]
-TAGGERS = ["linear", "bilstm-crf"]
+TAGGERS = ["linear", "bilstm-crf", "alternating-lstm"]
 HEADS = [*TAGGERS, "mean", "max", "bcn", "esim"]
 # "max" reads single sentences too, as "mean" does here
 PAIR_HEADS = ["max", "esim"]
@@ -57,6 +57,8 @@ def make_examples(head: str, count: int = 16, seed: int = 0) -> list[Example]:
         tags = tag(words)
         if head in TAGGERS:
             encoded["labels"] = [-100, *tags, -100]
+            # only heads of roles read it
+            encoded["token_type_ids"] = [int(label == 1) for label in encoded["labels"]]
         else:
             encoded["labels"] = min(sum(label == 1 for label in tags), 2)
         examples.append(encoded)

@@ -32,6 +32,14 @@ def crf_tagger(dtype: torch.dtype) -> tuple[nn.Module, Callable]:
     return model, lambda: model(**inputs, labels=labels).loss
 
 
+def role_labeller(dtype: torch.dtype) -> tuple[nn.Module, Callable]:
+    fields = {"head": "alternating-lstm", "head_hidden_size": 3, "num_labels": 3}
+    model, inputs = tiny_model(ElmoForTokenClassification, **fields).to(dtype), batch([3, 2, 4])
+    labels = torch.where(inputs["attention_mask"].bool(), inputs["input_ids"] % 3, -100)
+    inputs["token_type_ids"] = inputs["input_ids"] % 2
+    return model, lambda: model(**inputs, labels=labels).loss
+
+
 def language_model(dtype: torch.dtype, samples: int = 0) -> tuple[nn.Module, Callable]:
     fields = {"num_negative_samples": samples, "hidden_dropout_prob": 0.0}
     model, inputs = tiny_model(ElmoForPreTraining, **fields).to(dtype), batch([3, 2, 4])
@@ -49,7 +57,9 @@ def sampled_language_model(dtype: torch.dtype) -> tuple[nn.Module, Callable]:
     return language_model(dtype, samples=4)
 
 
-each_model = pytest.mark.parametrize("make", [bilm, tagger, crf_tagger, language_model, sampled_language_model])
+each_model = pytest.mark.parametrize(
+    "make", [bilm, tagger, crf_tagger, role_labeller, language_model, sampled_language_model]
+)
 
 
 def trained(model: nn.Module) -> list[nn.Parameter]:

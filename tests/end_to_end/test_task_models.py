@@ -24,6 +24,7 @@ NAMES = {0: "O", 1: "B-PER", 2: "I-PER"}
 TASKS = [
     pytest.param(ElmoForTokenClassification, {"head": "linear"}, id="linear"),
     pytest.param(ElmoForTokenClassification, {"head": "bilstm-crf"}, id="bilstm-crf"),
+    pytest.param(ElmoForTokenClassification, {"head": "alternating-lstm"}, id="alternating-lstm"),
     pytest.param(ElmoForSequenceClassification, {"head": "mean"}, id="mean"),
     pytest.param(ElmoForSequenceClassification, {"head": "max"}, id="max"),
     pytest.param(ElmoForSequenceClassification, {"head": "bcn"}, id="bcn"),
@@ -44,6 +45,8 @@ def examples(model: torch.nn.Module, count: int = 4) -> list[tuple[Batch, torch.
         words = row(*lengths, model=model, seed=10 * number)
         if isinstance(model, ElmoForTokenClassification):
             labels = torch.arange(words["input_ids"].shape[1])[None] % 3
+            if model.config.head == "alternating-lstm":
+                words["token_type_ids"] = (labels == number % 3).long()
             labels[0, 0] = labels[0, -1] = -100
         else:
             labels = torch.tensor([number % 3])
@@ -179,9 +182,10 @@ def test_freezing_is_kept_in_the_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mix_at", ["input", "output", "both"])
-@pytest.mark.parametrize("fields", [task.values[1] for task in TASKS if task.id in ("bilstm-crf", "bcn", "esim")])
+@pytest.mark.parametrize("fields", [task.values[1] for task in TASKS if task.id not in ("linear", "mean", "max")])
 def test_every_trained_weight_is_used_wherever_the_mix_goes_in(mix_at: str, fields: dict) -> None:
-    cls = ElmoForTokenClassification if fields["head"] == "bilstm-crf" else ElmoForSequenceClassification
+    tags = fields["head"] in ("bilstm-crf", "alternating-lstm")
+    cls = ElmoForTokenClassification if tags else ElmoForSequenceClassification
     model = make(cls, **fields, mix_at=mix_at).train()
 
     model(**batch_of(examples(model))).loss.backward()
@@ -302,6 +306,7 @@ def test_a_step_without_labels_changes_nothing(cls: type, fields: dict[str, obje
     model = make(cls, mix_regularization=0.1, **fields).train()
     lengths = (2, 1) if fields["head"] == "esim" else (2,)
     batch = row(*lengths, model=model)
+    batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
     labels = torch.full_like(batch["input_ids"] if cls is ElmoForTokenClassification else torch.zeros(1).long(), -100)
 
     model(**batch, labels=labels, num_items_in_batch=torch.tensor(0)).loss.nan_to_num().backward()
@@ -525,6 +530,7 @@ def test_a_classifier_saved_before_pairs_were_read_loads_without_a_word(
 def test_an_empty_sentence_works(cls: type, fields: dict) -> None:
     model = make(cls, **fields).train()
     words = stack([row(0, 2, model=model) if fields["head"] == "esim" else row(0, model=model)])
+    words["token_type_ids"] = torch.zeros_like(words["input_ids"])
     labels = torch.full_like(words["input_ids"], -100) if cls is ElmoForTokenClassification else torch.tensor([1])
 
     output = model(**words, labels=labels)
@@ -534,6 +540,67 @@ def test_an_empty_sentence_works(cls: type, fields: dict) -> None:
         # the mean over no label at all is no number for Transformers' loss
         output.loss.backward()
         assert all(part.isfinite().all() for part in gradients(model).values())
+
+
+@pytest.mark.parametrize(
+    ("marks", "message"),
+    [
+        (None, r"finds the roles of one predicate: pass `token_type_ids`, 1 at the words of the predicate and 0"),
+        (torch.zeros(1, 3).long(), r"`token_type_ids` is \(1, 3\) where the batch is \(1, 5\)"),
+        (torch.zeros(1, 5), r"`token_type_ids` is of torch.float32: pass integers"),
+        (torch.tensor([[0, 1, 2, 0, 0]]), r"`token_type_ids` has 2: pass 1 at the words of the predicate, and 0 else"),
+    ],
+)
+def test_marks_of_a_predicate_that_are_missing_or_wrong_are_refused(marks: torch.Tensor | None, message: str) -> None:
+    model = make(ElmoForTokenClassification, head="alternating-lstm")
+
+    with pytest.raises(ValueError, match=message):
+        model(**row(3, model=model), token_type_ids=marks)
+
+
+def test_the_predicate_changes_the_roles_and_whatever_is_marked_at_padding_nothing() -> None:
+    model = make(ElmoForTokenClassification, head="alternating-lstm")
+    words = stack([row(3, model=model), row(6, model=model)])
+    marks = torch.zeros_like(words["input_ids"])
+    marks[:, 2] = 1
+    with torch.no_grad():
+        expected = model(**words, token_type_ids=marks).logits
+        others = model(**words, token_type_ids=marks.roll(1, dims=1)).logits
+        marks[0, 5:] = 7
+        padded = model(**words, token_type_ids=marks).logits
+
+    assert not torch.isclose(expected[1, 1:-1], others[1, 1:-1]).all(dim=-1).any()
+    assert torch.equal(padded, expected)
+
+
+def test_roles_are_decoded_as_the_best_sequence_that_keeps_to_the_scheme() -> None:
+    model = make(ElmoForTokenClassification, head="alternating-lstm")
+    words = row(4, model=model)
+    words["token_type_ids"] = (torch.arange(6) == 2).long()[None]
+    # `I-PER` is the most probable label of every word
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([0.0, 0.2, 1.0]))
+        scores = model.train()(**words).logits[0, 1:-1].double()
+        found = model.eval()(**words).logits[0, 1:-1].argmax(dim=1).tolist()
+
+    legal = [
+        tags
+        for tags in itertools.product(range(3), repeat=4)
+        if all(tag != 2 or before in (1, 2) for before, tag in zip((0, *tags), tags, strict=False))
+    ]
+    assert found == list(max(legal, key=lambda tags: sum(scores[word, tag] for word, tag in enumerate(tags))))
+    assert scores.argmax(dim=1).tolist() != found
+
+
+def test_the_loss_of_roles_is_the_mean_cross_entropy_of_the_labelled_words() -> None:
+    model = make(ElmoForTokenClassification, head="alternating-lstm", classifier_dropout=0.0).train()
+    batch = batch_of(examples(model))
+    batch["labels"][1, 2] = -100
+
+    output = model(**batch)
+
+    expected = torch.nn.functional.cross_entropy(output.logits.flatten(0, 1), batch["labels"].flatten())
+    torch.testing.assert_close(output.loss, expected)
 
 
 def test_heads_that_need_the_boundaries_ask_for_word_ids() -> None:

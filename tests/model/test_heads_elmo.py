@@ -12,8 +12,10 @@ from elmo_hf.model.heads_elmo import (
     ElmoBcnHead,
     ElmoBidafHead,
     ElmoEsimHead,
+    ElmoHighwayLstm,
     ElmoPairClassifier,
     ElmoPoolingHead,
+    ElmoRoleHead,
     ElmoSpanClassifier,
     ElmoSpanHead,
     ElmoTaskEncoder,
@@ -25,7 +27,9 @@ from elmo_hf.model.heads_elmo import (
     max_over_words,
     mean_over_words,
 )
-from support.tiny_models import tiny_config
+from elmo_hf.model.modeling_elmo import ElmoForTokenClassification
+from elmo_hf.model.packing_elmo import pack_words
+from support.tiny_models import tiny_config, tiny_model
 
 
 Array = np.ndarray
@@ -357,8 +361,91 @@ def test_a_sentence_without_words_gives_finite_features_and_gradients(name: str)
     assert vectors.grad.isfinite().all()
 
 
+def highway_lstm(layer: ElmoHighwayLstm, words: Array, kept: Array | float) -> Array:
+    """Follow He et al. 2017, section 2.2, with one sentence, in the order in which the layer reads it."""
+    weight, bias = (part.detach().numpy() for part in layer.input_projections[0].parameters())
+    around, recurrent = layer.highways[0].weight.detach().numpy(), layer.recurrent_weight[0].detach().numpy()
+    width = len(around)
+    hidden, cell, states = np.zeros(width), np.zeros(width), np.zeros((len(words), width))
+    order = reversed(range(len(words))) if layer.direction else range(len(words))
+    for word in order:
+        i, f, g, o, r = np.split(weight @ words[word] + bias + hidden @ recurrent, 5)
+        i, f, o, r = (1 / (1 + np.exp(-gate)) for gate in (i, f, o, r))
+        cell = f * cell + i * np.tanh(g)
+        hidden = kept * (r * o * np.tanh(cell) + (1 - r) * (around @ words[word]))
+        states[word] = hidden
+    return states
+
+
+def predicates_of_words() -> torch.Tensor:
+    """One word, two words, and none."""
+    return torch.tensor([[0, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("mix_at", ["input", "both"])
+def test_the_model_of_roles_equals_numpy_on_each_sentence(mix_at: str) -> None:
+    head = random_weights(ElmoRoleHead(config_of("alternating-lstm", mix_at=mix_at)))
+    vectors, mix, predicates = batch(), batch(seed=1) if mix_at == "both" else None, predicates_of_words()
+
+    result = head(vectors, WORDS.long(), WORDS, mix, predicates).detach()
+
+    assert result.shape[2] == head.output_size
+    assert [layer.direction for layer in head.layers] == [0, 1, 0, 1, 0, 1, 0, 1]
+    table = head.predicate_embeddings.weight.detach().numpy()
+    for row, words in enumerate(WORDS):
+        states = np.concatenate([vectors[row][words].numpy(), table[predicates[row][words].numpy()]], axis=1)
+        for layer in head.layers:
+            states = highway_lstm(layer, states, 1.0)
+        expected = states if mix is None else np.concatenate([states, mix[row][words].numpy()], axis=1)
+        np.testing.assert_allclose(result[row][words].numpy(), expected, rtol=0, atol=1e-12)
+        assert not result[row][~words].any()
+
+
+def test_dropout_of_the_model_of_roles_removes_the_same_features_from_a_whole_sentence() -> None:
+    layer = random_weights(ElmoHighwayLstm(16, 50, direction=1, dropout=0.5)).train()
+    vectors = batch()
+
+    result = layer(vectors, pack_words(WORDS)).detach()
+
+    dropped = [(result[row][words] == 0).all(dim=0) for row, words in enumerate(WORDS)]
+    for row, words in enumerate(WORDS):
+        kept = 2.0 * ~dropped[row].numpy()
+        # each hidden state that the next word reads lacks them, too
+        expected = highway_lstm(layer, vectors[row][words].numpy(), kept)
+        np.testing.assert_allclose(result[row][words].numpy(), expected, rtol=0, atol=1e-12)
+    assert 10 < sum(part.sum() for part in dropped) / 3 < 40
+    assert not torch.equal(dropped[0], dropped[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sentence_has_the_same_roles_to_the_bit_alone_as_in_a_batch(dtype: torch.dtype) -> None:
+    head = random_weights(ElmoRoleHead(config_of("alternating-lstm"))).to(dtype)
+    vectors, predicates = batch().to(dtype), predicates_of_words()
+
+    together = head(vectors, WORDS.long(), WORDS, None, predicates)
+
+    for row, words in enumerate(WORDS):
+        alone = torch.ones(1, int(words.sum()), dtype=torch.bool)
+        result = head(vectors[row][words][None], alone.long(), alone, None, predicates[row][words][None])
+        assert torch.equal(result[0], together[row][words])
+
+
+def test_new_weights_of_the_model_of_roles_are_orthogonal_and_its_cells_remember() -> None:
+    model = tiny_model(ElmoForTokenClassification, head="alternating-lstm", head_hidden_size=4, num_labels=3)
+    layer = model.head.layers[1]
+
+    for block in (*layer.input_projections[0].weight.split(4), layer.highways[0].weight,
+                  *layer.recurrent_weight[0].split(4, dim=1)):  # fmt: skip
+        torch.testing.assert_close(block @ block.T, torch.eye(4))
+    torch.testing.assert_close(model.classifier.weight @ model.classifier.weight.T, torch.eye(3))
+    assert layer.input_projections[0].bias.tolist() == [0] * 4 + [1] * 4 + [0] * 12
+    assert model.head.predicate_embeddings.weight.any(dim=1).all()
+
+
 def test_a_head_that_the_task_has_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="`head` is 'bcn'; for this task choose one of linear, bilstm-crf"):
+    with pytest.raises(
+        ValueError, match="`head` is 'bcn'; for this task choose one of linear, bilstm-crf, alternating-lstm"
+    ):
         choose_head(config_of("bcn"), TAGGING_HEADS)
 
 

@@ -31,9 +31,13 @@ CASES = [
     pytest.param({"lengths": [2, 9, 1], "clip": None}, id="no clips"),
     pytest.param({"lengths": [63]}, id="long"),
 ]
+HIGHWAY_CASES = [
+    pytest.param({"lengths": [4, 7, 2], "highway": True}, id="highway"),
+    pytest.param({"lengths": [0, 9, 0, 5, 5], "highway": True, "clip": None}, id="highway, no clip"),
+]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *HIGHWAY_CASES])
 def test_packed_agrees_with_reference(case: dict) -> None:
     call = random_layer(**case)
 
@@ -44,7 +48,7 @@ def test_packed_agrees_with_reference(case: dict) -> None:
     torch.testing.assert_close(fast_state, slow_state, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *HIGHWAY_CASES])
 def test_gradients_agree_with_reference(case: dict) -> None:
     call = random_layer(**case)
 
@@ -182,8 +186,8 @@ def test_without_compiled_code_torch_computes_and_the_reason_is_logged_once(
     ("spoil", "message"),
     [
         (lambda patch: patch.setitem(sys.modules, "elmo_hf.kernels", None), "No elmo_hf with kernels is installed"),
-        (lambda patch: patch.setattr("elmo_hf.kernels.INTERFACE", 999), "kernels of interface 999, .* needs 1"),
-        (lambda patch: patch.delattr("elmo_hf.kernels.INTERFACE"), "kernels of interface None, .* needs 1"),
+        (lambda patch: patch.setattr("elmo_hf.kernels.INTERFACE", 999), "kernels of interface 999, .* needs 2"),
+        (lambda patch: patch.delattr("elmo_hf.kernels.INTERFACE"), "kernels of interface None, .* needs 2"),
     ],
 )
 def test_without_kernels_of_its_interface_torch_computes(
@@ -250,7 +254,7 @@ READING_CASES = [
 
 def random_reading(case: dict, dtype: torch.dtype, below_width: int = 0) -> tuple:
     """Arguments of `run_lstm` in a dtype."""
-    inputs, _, batch_sizes, state, weights = random_layer(**case)
+    inputs, _, batch_sizes, state, weights = random_layer(**case)[:5]
     width, gates = weights.recurrent.shape[1:]
     below_width = below_width or width
     projections = nn.ModuleList(nn.Linear(below_width, gates) for _ in range(2)).to(dtype)

@@ -21,11 +21,22 @@ IDENTITY = InputProjections([nn.Identity(), nn.Identity()])
 
 
 def random_layer(
-    lengths: list[int], *, width: int = 3, cell: int = 5, projected: bool = True, clip: float | None = 0.4
+    lengths: list[int],
+    *,
+    width: int = 3,
+    cell: int = 5,
+    projected: bool = True,
+    clip: float | None = 0.4,
+    highway: bool = False,
 ) -> LstmCall:
-    """Asymmetric inputs in float64, large enough that the clips fire."""
+    """Asymmetric inputs in float64, large enough that the clips fire.
+
+    A layer with a highway reads in one direction, with dropout and without a projection.
+    """
     generator = torch.Generator().manual_seed(len(lengths))
+    projected = projected and not highway
     width = width if projected else cell
+    directions, gates = (1, 5) if highway else (2, 4)
     mask = torch.arange(max(lengths, default=0)) < torch.tensor(lengths)[:, None]
     packing = pack_words(mask)
 
@@ -33,11 +44,16 @@ def random_layer(
         return (scale * torch.randn(*shape, generator=generator, dtype=torch.float64)).requires_grad_()
 
     # sums of many terms are not larger than those of few: a layer of large ones is chaotic
-    recurrent = tensor(2, width, 4 * cell, scale=min(1, (5 / width) ** 0.5))
+    recurrent = tensor(directions, width, gates * cell, scale=min(1, (5 / width) ** 0.5))
     output = tensor(2, cell, width, scale=min(1, (5 / cell) ** 0.5)) if projected else None
     weights = LstmWeights(recurrent, output, clip, clip)
-    state = (tensor(2, len(lengths), width), tensor(2, len(lengths), cell))
-    return LstmCall(tensor(2, packing.words.shape[1], 4 * cell), None, packing.batch_sizes, state, weights)
+    state = (tensor(directions, len(lengths), width), tensor(directions, len(lengths), cell))
+    inputs = tensor(directions, packing.words.shape[1], gates * cell)
+    call = LstmCall(inputs, None, packing.batch_sizes, state, weights)
+    if not highway:
+        return call
+    kept = torch.rand(1, len(lengths), width, generator=generator, dtype=torch.float64) > 0.3
+    return call._replace(carried=tensor(1, packing.words.shape[1], cell), dropout=kept / 0.7)
 
 
 def run(call: LstmCall) -> tuple:
@@ -53,7 +69,7 @@ def run_by(name: str) -> Callable[[LstmCall], tuple]:
 
 def leaves(call: LstmCall) -> list[torch.Tensor]:
     """The tensors of a layer that get gradients."""
-    return [part for part in (call.inputs, *call.state, *call.weights[:2]) if part is not None]
+    return [part for part in (call.inputs, *call.state, *call.weights[:2], call.carried) if part is not None]
 
 
 def gradients(result: tuple, call: LstmCall) -> tuple:
@@ -67,9 +83,16 @@ def gradients(result: tuple, call: LstmCall) -> tuple:
 
 def converted(call: LstmCall, dtype: torch.dtype) -> LstmCall:
     """The same numbers in another dtype, as leaves of their own."""
-    inputs, hidden, cell, *matrices = (part.detach().to(dtype).requires_grad_() for part in leaves(call))
-    weights = LstmWeights(*(*matrices, None)[:2], *call.weights[2:])
-    return call._replace(inputs=inputs, state=(hidden, cell), weights=weights)
+
+    def changed(part: torch.Tensor | None) -> torch.Tensor | None:
+        return None if part is None else part.detach().to(dtype).requires_grad_()
+
+    inputs, hidden, cell, recurrent, output, carried = map(
+        changed, (call.inputs, *call.state, *call.weights[:2], call.carried)
+    )
+    weights = LstmWeights(recurrent, output, *call.weights[2:])
+    dropout = None if call.dropout is None else call.dropout.to(dtype)
+    return call._replace(inputs=inputs, state=(hidden, cell), weights=weights, carried=carried, dropout=dropout)
 
 
 def single(call: LstmCall) -> LstmCall:

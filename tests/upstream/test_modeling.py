@@ -93,6 +93,8 @@ class ElmoModelTester:
         if self.own:
             inputs["task_ids"] = input_ids % 9 + attention_mask
             inputs["task_ids"] *= attention_mask
+        if self.head == "alternating-lstm":
+            inputs["token_type_ids"] = input_ids % 2 * attention_mask
         return self.get_config(), {name: ids.to(torch_device) for name, ids in inputs.items()}
 
 
@@ -188,6 +190,16 @@ class ElmoTaggingHeadTest(ElmoModelTest):
     def setUp(self) -> None:
         super().setUp()
         self.model_tester = ElmoModelTester(self, head="bilstm-crf")
+
+
+class ElmoRoleHeadTest(ElmoModelTest):
+    """The paper's model of semantic roles."""
+
+    all_model_classes = (ElmoForTokenClassification,)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model_tester = ElmoModelTester(self, head="alternating-lstm")
 
 
 class ElmoAnswerHeadTest(ElmoModelTest):
