@@ -47,6 +47,7 @@ MODEL_FILES = (
     "special_tokens_map.json",
     "added_tokens.json",
     "char_vocab.json",
+    "task_vocab.json",
     "provenance.json",
     "*_elmo.py",
 )

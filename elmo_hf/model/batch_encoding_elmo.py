@@ -170,42 +170,48 @@ def stack(rows: Sequence[np.ndarray], *width: int) -> np.ndarray:
     return ragged
 
 
-def pad_char_ids(
-    char_ids: Sequence[Any], input_ids: Sequence[Any], padded_ids: Sequence[Any], *, width: int, left: bool
+def pad_values(
+    key: str,
+    values: Sequence[Any],
+    input_ids: Sequence[Any],
+    padded_ids: Sequence[Any],
+    *,
+    shape: tuple[int, ...],
+    left: bool,
 ) -> list[np.ndarray]:
-    """Pad each sentence's characters with rows of zeros.
+    """Pad what each word of sentences has, such as its characters, with zeros.
 
     Args:
-        char_ids: `[T, C]` for each sentence, before padding: lists, arrays or tensors.
+        key: Its name, for messages.
+        values: `[T, *shape]` for each sentence, before padding: lists, arrays or tensors.
         input_ids: Word ids `[T]` for each sentence, before padding.
         padded_ids: Word ids for each sentence, after padding.
-        width: `C`, characters of a word.
+        shape: What one word has: `(C,)` for `C` characters, and `()` for a number.
         left: Whether padding precedes the words.
 
     Returns:
-        `[T, C]` in int64 for each sentence, after padding.
+        `[T, *shape]` in int64 for each sentence, after padding.
 
     Raises:
-        ValueError: If characters do not fit the word ids or `width`.
+        ValueError: If the values do not fit the word ids or `shape`.
     """
-    if len(char_ids) != len(input_ids):
-        raise ValueError(
-            f"char_ids have the length {len(char_ids)} and input_ids {len(input_ids)}: give equally many."
-        )
-    padded = [np.zeros((len(row), width), dtype=np.int64) for row in padded_ids]
-    for number, (characters, row) in enumerate(zip(char_ids, input_ids, strict=True)):
+    if len(values) != len(input_ids):
+        raise ValueError(f"{key} have the length {len(values)} and input_ids {len(input_ids)}: give equally many.")
+    padded = [np.zeros((len(row), *shape), dtype=np.int64) for row in padded_ids]
+    for number, (own, row) in enumerate(zip(values, input_ids, strict=True)):
         length = len(row)
         # an empty list has no width
-        if length == 0 and len(characters) == 0:
+        if length == 0 and len(own) == 0:
             continue
-        spelled = np.asarray(to_numpy(characters))
-        if spelled.shape != (length, width):
+        array = np.asarray(to_numpy(own))
+        if array.shape != (length, *shape):
+            width = " and this tokenizer's max_characters_per_token" if shape else ""
             raise ValueError(
-                f"char_ids of sentence {number} are {list(spelled.shape)}; its {length} input_ids and this "
-                f"tokenizer's max_characters_per_token need {[length, width]}."
+                f"{key} of sentence {number} are {list(array.shape)}; its {length} input_ids{width} need "
+                f"{[length, *shape]}."
             )
         start = len(padded[number]) - length if left else 0
-        padded[number][start : start + length] = spelled
+        padded[number][start : start + length] = array
     return padded
 
 
@@ -292,7 +298,7 @@ __all__ = [
     "WordIndex",
     "make_batch",
     "number_words",
-    "pad_char_ids",
+    "pad_values",
     "restore_empty_words",
     "stack",
     "to_tensors",

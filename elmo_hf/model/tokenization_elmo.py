@@ -37,7 +37,7 @@ from .batch_encoding_elmo import (
     OutputOptions,
     WordIndex,
     make_batch,
-    pad_char_ids,
+    pad_values,
     restore_empty_words,
     stack,
     to_tensors,
@@ -46,6 +46,7 @@ from .batch_encoding_elmo import (
 from .characters_elmo import BYTES, DictionarySpelling, Spelling, number_characters
 from .configuration_elmo import find_model
 from .pre_tokenizers_elmo import PATTERNS, make_pre_tokenizer, name_of_pre_tokenizer
+from .task_vocab_elmo import TaskVocab
 from .tokenizer_backend_elmo import (
     BOS,
     EOS,
@@ -73,7 +74,11 @@ from .tokenizer_inputs_elmo import (
 from .word_encoder_elmo import WordEncoder
 
 
-VOCAB_FILES_NAMES = {"tokenizer_file": "tokenizer.json", "char_vocab_file": "char_vocab.json"}
+VOCAB_FILES_NAMES = {
+    "tokenizer_file": "tokenizer.json",
+    "char_vocab_file": "char_vocab.json",
+    "task_vocab_file": "task_vocab.json",
+}
 
 # the default boundary tokens and unknown token of each spelling
 SPECIAL_TOKENS = {"bytes": (BOS, EOS, UNK), "dictionary": ("<bos>", "<eos>", "<oov>")}
@@ -90,6 +95,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     With `char_vocab`, which models of ELMoForManyLangs need, `char_ids` are code points by that dictionary, the
     boundary tokens are `<bos>` and `<eos>`, and the vocabulary is searched for the first `C - 2` characters of a word.
 
+    With `task_vocab` there are also `task_ids` `[B, T]`, the ids of the words in a vocabulary of the task, of which
+    its model has vectors beside ELMo; 0 is padding and 1 any other word, boundary tokens included.
+
     Args:
         vocab: Lines of the language model's vocabulary file. The id of a word is its line, counted from 1; 0 is
             padding. A word on several lines has the id of the last, as in bilm-tf. `<S>`, `</S>` and `<UNK>` are
@@ -100,6 +108,10 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             `char.dic`; ids are one more. It must contain `<bow>`, `<eow>`, `<pad>`, `<oov>`, `<bos>` and `<eos>`.
             Without it, words are spelled in bytes.
         char_vocab_file: A file with `char_vocab`, which `save_pretrained` writes beside tokenizer.json.
+        task_vocab: Different words, of which the ids count from 2.
+        task_vocab_file: A file with `task_vocab`, which `save_pretrained` writes beside tokenizer.json.
+        task_lookup: `exact`, the default with `task_vocab`, or `lower` to look up a word that is not in it in lower
+            case.
         spelling: `bytes` or `dictionary`, from a saved tokenizer; by default, `dictionary` if there is a `char_vocab`.
         bos_token: Token that begins a sentence: `<S>`, or `<bos>` with `char_vocab`.
         eos_token: Token that ends a sentence: `</S>`, or `<eos>` with `char_vocab`.
@@ -110,8 +122,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         **kwargs: Options of every Transformers tokenizer, such as `padding_side` or `model_max_length`.
 
     Raises:
-        ValueError: If an option is out of range.
-        TypeError: If the vocabulary is not a sequence of words.
+        ValueError: If an option is out of range, or a word of the task occurs twice.
+        TypeError: If a vocabulary is not a sequence of words.
     """
 
     vocab_files_names = VOCAB_FILES_NAMES
@@ -125,6 +137,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         *,
         char_vocab: Sequence[str] | Mapping[str, int] | None = None,
         char_vocab_file: str | None = None,
+        task_vocab: Sequence[str] | None = None,
+        task_vocab_file: str | None = None,
+        task_lookup: str | None = None,
         spelling: str | None = None,
         bos_token: str | AddedToken | None = BOS,
         eos_token: str | AddedToken | None = EOS,
@@ -140,7 +155,13 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             char_vocab = json.loads(Path(char_vocab_file).read_text(encoding="utf-8"))
         if char_vocab is None and spelling == "dictionary":
             raise ValueError(f"{kwargs.get('name_or_path')} has no char_vocab.json: save the tokenizer there.")
-        # under the name of the option it would be saved in tokenizer_config.json, too
+        if task_vocab is None and task_vocab_file is not None:
+            task_vocab = json.loads(Path(task_vocab_file).read_text(encoding="utf-8"))
+        if task_vocab is None and task_lookup is not None:
+            raise ValueError(f"{kwargs.get('name_or_path')} has no task_vocab.json: save the tokenizer there.")
+        # under the names of the options both would be saved in tokenizer_config.json, too
+        self.task_words = None if task_vocab is None else TaskVocab(task_vocab, task_lookup or "exact")
+        self.task_lookup = None if self.task_words is None else self.task_words.lookup
         self.char_numbers = None if char_vocab is None else number_characters(char_vocab)
         self._spelling: Spelling = BYTES if self.char_numbers is None else DictionarySpelling(self.char_numbers)
         self.spelling = "bytes" if self.char_numbers is None else "dictionary"
@@ -157,6 +178,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if "add_bos_token" in kwargs or "add_eos_token" in kwargs:
             kwargs = {"add_bos_token": True, "add_eos_token": True, **kwargs}
         self._pool = BackendPool()
+        if self.task_words is not None:
+            kwargs.setdefault("model_input_names", [*self.model_input_names, "task_ids"])
         super().__init__(
             max_characters_per_token=max_characters_per_token,
             pre_tokenizer=pre_tokenizer,
@@ -164,6 +187,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             # in a file of its own
             char_vocab=None,
             char_vocab_file=None,
+            task_vocab=None,
+            task_vocab_file=None,
+            task_lookup=self.task_lookup,
             bos_token=bos_token,
             eos_token=eos_token,
             unk_token=unk_token,
@@ -221,13 +247,16 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         legacy_format: bool | None = None,
         filename_prefix: str | None = None,
     ) -> tuple[str, ...]:
-        """Save the dictionary of characters, too."""
+        """Save the dictionary of characters and the vocabulary of the task, too."""
         names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
-        if self.char_numbers is None:
-            return names
-        path = Path(save_directory) / "-".join(filter(None, [filename_prefix, VOCAB_FILES_NAMES["char_vocab_file"]]))
-        path.write_text(json.dumps(self.char_numbers, indent=0) + "\n", encoding="utf-8")
-        return (*names, str(path))
+        words = None if self.task_words is None else list(self.task_words.numbers)
+        for kind, content in (("char_vocab_file", self.char_numbers), ("task_vocab_file", words)):
+            if content is not None:
+                path = Path(save_directory) / "-".join(filter(None, [filename_prefix, VOCAB_FILES_NAMES[kind]]))
+                # a line for each entry; escapes keep whatever a word holds, line breaks and lone surrogates too
+                path.write_text(json.dumps(content, indent=0) + "\n", encoding="utf-8")
+                names = (*names, str(path))
+        return names
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
         """Write the vocabulary to `vocab.txt` as bilm-tf reads it: a word a line, without added tokens."""
@@ -253,7 +282,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         # the trainer of WordPiece would learn parts of words
         model = WordLevel(backend.get_vocab(with_added_tokens=False), backend.model.unk_token)
         view = self._with_backend(copy_with_model(backend, model))
-        view.init_kwargs = {**self.init_kwargs, "char_vocab": self.char_numbers}
+        words = None if self.task_words is None else list(self.task_words.numbers)
+        view.init_kwargs = {**self.init_kwargs, "char_vocab": self.char_numbers, "task_vocab": words}
         return super(ElmoTokenizer, view).train_new_from_iterator(text_iterator, vocab_size, *args, **kwargs)
 
     # encoding
@@ -360,7 +390,10 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     def _tables(
         self, words: Sequence[str], output: OutputOptions, *, return_attention_mask: bool
     ) -> dict[str, np.ndarray]:
-        """Return ids `[n + 1]`, mask `[n + 1]` and characters `[n + 1, C]` of `n` words; row 0 is that of padding."""
+        """Return ids, mask, characters and the task's ids of `n` words; row 0 is that of padding.
+
+        They are `[n + 1]`, but the characters `[n + 1, C]`.
+        """
         known = self._spelling.vocabulary_words(words, self.max_characters_per_token)
         ids = look_up_words(self.backend_tokenizer, known, self.unk_token_id)
         tables = {"input_ids": np.array([self.pad_token_id or 0, *ids], dtype=np.int64)}
@@ -369,6 +402,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if output.return_char_ids:
             char_ids = self._spelling.words_to_char_ids(words, self.max_characters_per_token)
             tables["char_ids"] = np.concatenate([np.zeros_like(char_ids, shape=(1, char_ids.shape[1])), char_ids])
+        if self.task_words is not None and "task_ids" in self.model_input_names:
+            tables["task_ids"] = np.array([0, *self.task_words.look_up(words)], dtype=np.int64)
         return tables
 
     def tokenize(
@@ -423,7 +458,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return_tensors: str | TensorType | None = None,
         verbose: bool = True,
     ) -> BatchEncoding:
-        """Pad one encoded sentence or a batch of them, with their characters.
+        """Pad one encoded sentence or a batch of them, with their characters and the ids of the task.
 
         Args:
             encoded_inputs: What the tokenizer returned: lists, arrays or tensors, in one mapping or a list of one per
@@ -440,11 +475,14 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             The batch; its `char_ids` are `[B, T, C]`, zero at padding.
 
         Raises:
-            ValueError: If `char_ids` do not fit `input_ids`, or their width differs from this tokenizer's.
+            ValueError: If `char_ids` or `task_ids` do not fit `input_ids`, or the width of the characters differs
+                from this tokenizer's.
         """
         inputs = as_mapping(encoded_inputs)
         return_tensors = return_tensors or framework_of(inputs.get("input_ids"))
-        char_ids = inputs.pop("char_ids", None)
+        # the shape of what a word has, of those keys that the parent does not know
+        shapes = {"char_ids": (self.max_characters_per_token,), "task_ids": ()}
+        others = {key: inputs.pop(key) for key in shapes if inputs.get(key) is not None}
         inputs = {key: to_py_obj(value) for key, value in inputs.items()}
         given = inputs.get("input_ids", [])
         data = dict(
@@ -459,17 +497,18 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
                 verbose=verbose,
             )
         )
-        if char_ids is not None:
-            is_batched = not given or isinstance(given[0], (list, tuple))
-            padded = pad_char_ids(
-                char_ids if is_batched else [char_ids],
+        is_batched = not given or isinstance(given[0], (list, tuple))
+        for key, values in others.items():
+            padded = pad_values(
+                key,
+                values if is_batched else [values],
                 given if is_batched else [given],
                 data["input_ids"] if is_batched else [data["input_ids"]],
-                width=self.max_characters_per_token,
+                shape=shapes[key],
                 left=(padding_side or self.padding_side) == "left",
             )
-            characters = stack(padded, self.max_characters_per_token) if is_batched else padded[0]
-            data["char_ids"] = characters if return_tensors else [row.tolist() for row in characters]
+            stacked = stack(padded, *shapes[key]) if is_batched else padded[0]
+            data[key] = stacked if return_tensors else [row.tolist() for row in stacked]
         return BatchEncoding(to_tensors(data, return_tensors), tensor_type=return_tensors)
 
     # decoding

@@ -16,18 +16,25 @@ class ElmoTokenizationTest(TokenizerTesterMixin, unittest.TestCase):
     """The tests that every tokenizer passes."""
 
     tokenizer_class = ElmoTokenizer
+    task_vocab: tuple[str, ...] | None = None
 
     @classmethod
     def setUpClass(cls) -> None:
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        ElmoTokenizer(vocab=VOCABULARY).save_pretrained(folder.name)
+        ElmoTokenizer(vocab=VOCABULARY, task_vocab=cls.task_vocab).save_pretrained(folder.name)
         cls.from_pretrained_id = folder.name
         super().setUpClass()
 
     @unittest.skip("it wants every output to be (sentences, words), and `char_ids` is (sentences, words, characters)")
     def test_batch_encode_dynamic_overflowing(self) -> None:
         pass
+
+
+class ElmoTaskTokenizationTest(ElmoTokenizationTest):
+    """The same tests of a tokenizer with a vocabulary of a task."""
+
+    task_vocab = ("this", "test")
 
 
 class ElmoTokenizersBackendTest(TokenizersBackendTesterMixin, unittest.TestCase):
