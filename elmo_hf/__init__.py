@@ -14,6 +14,7 @@ from .errors import ElmoError
 if TYPE_CHECKING:
     from .model import (
         ElmoConfig,
+        ElmoForCoreferenceResolution,
         ElmoForMaskedLM,
         ElmoForMultipleChoice,
         ElmoForPreTraining,
@@ -33,6 +34,7 @@ __all__ = [
     "ELMO_TINY_EN",
     "ElmoConfig",
     "ElmoError",
+    "ElmoForCoreferenceResolution",
     "ElmoForMaskedLM",
     "ElmoForMultipleChoice",
     "ElmoForPreTraining",

@@ -16,6 +16,7 @@ from elmo_hf.int8 import ElmoInt8Config
 from .configuration_elmo import ElmoConfig
 from .modeling_elmo import (
     AUTO_MAP,
+    ElmoForCoreferenceResolution,
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
     ElmoForPreTraining,
@@ -41,6 +42,11 @@ def register_auto_classes() -> dict[str, type[ElmoPreTrainedModel]]:
     for auto_name, reference in AUTO_MAP.items():
         module, name = reference.split(".")
         elmo_class = getattr(import_module(f".{module}", __name__), name)
+        if not hasattr(transformers, auto_name):
+            # of a task that has no Auto class: the code is saved all the same
+            elmo_class._auto_class = auto_name
+            models[name] = elmo_class
+            continue
         elmo_class.register_for_auto_class(auto_name)
         if elmo_class is ElmoConfig:
             transformers.AutoConfig.register(ElmoConfig.model_type, ElmoConfig, exist_ok=True)
@@ -57,6 +63,7 @@ MODEL_CLASSES = register_auto_classes()
 __all__ = [
     "MODEL_CLASSES",
     "ElmoConfig",
+    "ElmoForCoreferenceResolution",
     "ElmoForMaskedLM",
     "ElmoForMultipleChoice",
     "ElmoForPreTraining",

@@ -41,6 +41,10 @@ LIMITS = {
     "classifier_dropout": (0, 1),
     "head_hidden_size": (1, MOST),
     "mix_regularization": (0, 1e6),
+    "max_span_width": (1, 1000),
+    "spans_per_word": (1e-3, 1000),
+    "max_antecedents": (1, 1 << 16),
+    "refinement_passes": (0, DEEPEST),
     "initializer_factor": (0, 1e6),
     "num_negative_samples": (0, 1 << 28),
     "num_task_words": (0, 1 << 28),
@@ -95,9 +99,10 @@ class ElmoConfig(PreTrainedConfig):
         classifier_dropout: Dropout on the vectors that a task head reads, in training, and on the hidden states of
             `"alternating-lstm"`.
         head: What a task's class puts on the vectors, for words `"linear"`, `"bilstm-crf"` or `"alternating-lstm"`,
-            for sentences `"mean"`, `"max"` or `"bcn"`, for pairs `"esim"`, for answers `"linear"` or `"bidaf"`; by
-            default the first of them. See the class.
-        head_hidden_size: Width of one direction of the LSTMs of a head, and of its feed-forward layers.
+            for sentences `"mean"`, `"max"` or `"bcn"`, for pairs `"esim"`, for answers `"linear"` or `"bidaf"`, for
+            coreference `"coarse-to-fine"`; by default the first of them. See the class.
+        head_hidden_size: Width of one direction of the LSTMs of a head, and of its feed-forward layers, which have 150
+            units in coreference resolution.
         layer: What `last_hidden_state` is: `"mix"`, the learned mix of all layers; `"average"` of them; `"top"`, or
             the number of one layer, 0 the token layer.
         mix_layer_norm: Normalise each layer's vector of a word before mixing (Ba et al. 2016), without weights.
@@ -114,6 +119,12 @@ class ElmoConfig(PreTrainedConfig):
         task_char_embedding_dim: Width of a character's embedding in a task's own convolutions over the characters of
             a word; 0 for a task without them. The paper's named entity recogniser has 16.
         task_char_filters: `[width, filters]` of each of these convolutions.
+        max_span_width: The most words of a mention, in coreference resolution.
+        spans_per_word: How many spans it takes for mentions, for each word of a document.
+        max_antecedents: How many earlier spans it compares with each.
+        refinement_passes: How often it brings into each span what it may refer to (Lee et al. 2018); 1 is the
+            second-order model.
+        use_speakers: Whether it reads who says each word.
         initializer_factor: Factor on all initial weights, which are those of bilm-tf.
         num_negative_samples: Words that the softmax of the language model samples for each batch in training, in place
             of the whole vocabulary; bilm-tf took 8,192. 0 takes all words. Evaluation always does.
@@ -171,6 +182,11 @@ class ElmoConfig(PreTrainedConfig):
     train_task_words: bool = False
     task_char_embedding_dim: int = 0
     task_char_filters: list[list[int]] | tuple[tuple[int, int], ...] = ((3, 128),)
+    max_span_width: int = 10
+    spans_per_word: float | int = 0.4
+    max_antecedents: int = 50
+    refinement_passes: int = 0
+    use_speakers: bool = False
     initializer_factor: float | int = 1.0
     num_negative_samples: int = 0
     tie_word_embeddings: bool = False

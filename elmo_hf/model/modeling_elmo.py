@@ -17,7 +17,7 @@ Read this file beside the paper. `ElmoModel` is the bidirectional language model
 (`ElmoTokenEncoder`), biLSTM layers (`ElmoBiLstmLayer`), and the mix of equation 1 (`ElmoScalarMix`).
 `ElmoForPreTraining` adds the softmax, as section 3.1 trains it, and `ElmoForMaskedLM` fills words in with it. The task
 models add heads, as section 3.3 does: `ElmoForTokenClassification`, `ElmoForSequenceClassification`,
-`ElmoForMultipleChoice` and `ElmoForQuestionAnswering`.
+`ElmoForMultipleChoice`, `ElmoForQuestionAnswering` and `ElmoForCoreferenceResolution`.
 
 Shape notation: `B` sentences, `T` words with the boundary tokens `<S>` and `</S>`, `S` characters of a word, `K` ids
 of a word (itself, its characters, or both), `N` words to predict, `P` width of one direction, `H = 2 * P` width of a
@@ -42,6 +42,7 @@ from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple
 
 from .configuration_elmo import ElmoConfig, find_model
+from .coreference_elmo import Antecedents, ElmoCoreferenceHead, check_mentions, find_clusters, marginal_loss
 from .crf_elmo import ElmoCrf
 from .heads_elmo import (
     SENTENCE_HEADS,
@@ -77,6 +78,7 @@ from .kernels_elmo import find_kernels as find_kernels
 from .layers_elmo import ElmoBiLstmLayer, ElmoScalarMix
 from .outputs_elmo import (
     BilmOutput,
+    ElmoCoreferenceOutput,
     ElmoForPreTrainingOutput,
     ElmoMaskedLMOutput,
     ElmoModelOutput,
@@ -92,7 +94,8 @@ from .token_encoder_elmo import ElmoHighwayGate, ElmoTokenEncoder
 from .word_cache_elmo import WordCache
 
 
-# the class that each Auto class loads, whichever of them saved the checkpoint
+# the class that each Auto class loads, whichever of them saved the checkpoint; Transformers has no Auto class for
+# coreference, so that one has its own name
 AUTO_MAP = {
     "AutoConfig": "configuration_elmo.ElmoConfig",
     "AutoModel": "modeling_elmo.ElmoModel",
@@ -102,6 +105,7 @@ AUTO_MAP = {
     "AutoModelForQuestionAnswering": "modeling_elmo.ElmoForQuestionAnswering",
     "AutoModelForSequenceClassification": "modeling_elmo.ElmoForSequenceClassification",
     "AutoModelForTokenClassification": "modeling_elmo.ElmoForTokenClassification",
+    "ElmoForCoreferenceResolution": "modeling_elmo.ElmoForCoreferenceResolution",
 }
 
 
@@ -691,7 +695,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         num_scores = self.num_scores or self.num_labels
         if self.head is None:
             self.classifier = nn.Linear(config.head_input_size, num_scores)
-        else:
+        elif self.head.classifier is not None:
             self.classifier = self.head.classifier(self.head.output_size, num_scores)
         self.mark_trainable()
         self.post_init()
@@ -1269,7 +1273,181 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
         return self.add_penalty(loss, label_fraction(positions[:, 0], num_items))
 
 
+class ElmoForCoreferenceResolution(ElmoTaskModel):
+    """The mentions of a document that mean the same thing: the model of Lee et al. 2017, the paper's for coreference.
+
+    A document is a list of sentences, each a row. A biLSTM reads each sentence. Spans of up to `config.max_span_width`
+    words are scored as mentions; the best, `config.spans_per_word` for each word, are compared with up to
+    `config.max_antecedents` earlier ones.
+    """
+
+    heads = {"coarse-to-fine": ElmoCoreferenceHead}
+    # the loss is a mean over documents, which Trainer does not count: it divides the loss of accumulated batches
+    accepts_loss_kwargs = False
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        char_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        speaker_ids: torch.Tensor | None = None,
+        bilm_layers: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        task_ids: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> ElmoCoreferenceOutput:
+        """Find the mentions of documents, and score what each may refer back to.
+
+        What is found in a document does not depend on the other documents of a batch.
+
+        Args:
+            input_ids: `[documents, sentences, T]`, word ids, by which the model finds the boundary tokens around each
+                sentence; `[sentences, T]` is one document.
+            attention_mask: In the same shape, 1 at words, 0 at padding; by default the model finds the words by their
+                ids. Sentences that are missing in a document are rows of padding.
+            char_ids: In the same shape with a last dimension `S`, character ids; only models with characters in the
+                biLM or beside it read them.
+            labels: `[documents, M, 3]`, of each marked mention the first word, the last word and the number of its
+                cluster. Words are counted from 0 over the document, boundary tokens left out; -100 is padding.
+                `[M, 3]` for one document.
+            speaker_ids: In the shape of `input_ids`, a number for the speaker of each word; models with
+                `config.use_speakers` read them.
+            bilm_layers: `[documents, sentences, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier
+                call; it does not run then.
+            inputs_embeds: `[documents, sentences, T, P]`, vectors in place of those of the token layer; see
+                `ElmoModel.embed_words`.
+            task_ids: In the shape of `input_ids`, ids in the task's own vocabulary; only models with a table of these
+                words read them.
+            **kwargs: `output_hidden_states` and `return_dict`.
+
+        Returns:
+            Spans, antecedents and their scores, for `decode`. With `labels`, the loss is the marginal negative
+            log-likelihood of the right antecedents, a mean over the spans of a document and then over documents.
+
+        Raises:
+            ValueError: If the ids that the model reads are missing or of another shape, a mention is not in its
+                document, speakers are missing, or the biLM is trained and its layers are given.
+        """
+        if input_ids is None or input_ids.ndim not in (2, 3) or (input_ids.ndim == 3 and not len(input_ids)):
+            shape = None if input_ids is None else tuple(input_ids.shape)
+            raise ValueError(
+                f"`input_ids` is {shape}; this model takes (documents, sentences, words), at least one document, or "
+                "(sentences, words) of one."
+            )
+        documents = len(input_ids) if input_ids.ndim == 3 else 1
+
+        def flatten(part: torch.Tensor | None) -> torch.Tensor | None:
+            return part if part is None or input_ids.ndim == 2 else part.flatten(0, 1)
+
+        rows, hidden_states = self.read_sentences(
+            flatten(input_ids),
+            flatten(attention_mask),
+            flatten(char_ids),
+            flatten(bilm_layers),
+            flatten(inputs_embeds),
+            flatten(task_ids),
+            kwargs,
+        )
+        found = self.find_mentions(rows, documents, self.read_speakers(flatten(speaker_ids), rows.words))
+        loss = None
+        if labels is not None:
+            lengths = rows.words.reshape(documents, -1).sum(dim=1)
+            loss = self.document_loss(found, check_mentions(labels, lengths))
+        return ElmoCoreferenceOutput(loss=loss, **self.pad_documents(found), hidden_states=hidden_states)
+
+    def read_sentences(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+        bilm_layers: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        task_ids: torch.Tensor | None,
+        kwargs: Mapping[str, Any],
+    ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
+        """Compute what the head reads of rows `[B, T]`, and the hidden states that the caller asks for."""
+        hidden_states = None
+        layers: Sequence[torch.Tensor] = ()
+        if not self.has_bilm:
+            unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds}
+            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_ids, **unread)
+        elif bilm_layers is None:
+            inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
+            mask, bilm = inputs.mask, self.elmo.run_bilm(inputs)
+            layers, hidden_states = bilm.layers, self.select_outputs(bilm, False, kwargs)["hidden_states"]
+        else:
+            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
+        sentences, words = self.find_words(input_ids, mask)
+        vectors, mix = self.join_inputs(layers, mask, task_ids, char_ids)
+        return HeadInputs(vectors, sentences, words, mix), hidden_states
+
+    def read_speakers(self, speaker_ids: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor | None:
+        """Return a number for the speaker of each position, `[B, T]`, or `None` if the model reads no speakers."""
+        # CODEPATH: models of conversations, as in OntoNotes
+        if not self.config.use_speakers:
+            return None
+        if speaker_ids is None or speaker_ids.shape != words.shape:
+            raise ValueError(
+                "This model reads speakers: pass `speaker_ids`, a number for each word, in the shape of `input_ids`."
+            )
+        return check_integers("speaker_ids", speaker_ids)
+
+    def find_mentions(self, rows: HeadInputs, documents: int, speakers: torch.Tensor | None) -> list[Antecedents]:
+        """Run the head on each document.
+
+        Args:
+            rows: What the head reads of the sentences of all documents, `[B, T]`.
+            documents: How many documents they are.
+            speakers: `[B, T]`, if the model reads speakers.
+        """
+        encoded = self.head.encoder(rows.vectors, rows.words, rows.mix)
+        # a number for each sentence of the batch, even where a row has several
+        numbers = torch.arange(len(rows.words), device=encoded.device)[:, None] * rows.words.shape[1]
+        numbers = numbers + rows.sentences
+        parts = [encoded, rows.vectors, numbers, rows.words] + ([] if speakers is None else [speakers])
+        split = [part.reshape(documents, -1, *part.shape[2:]) for part in parts]
+        found = []
+        for of_document in zip(*split, strict=True):
+            vectors, heads, sentences, words, *voices = of_document
+            voice = voices[0][words] if voices else None
+            found.append(self.head(vectors[words], heads[words], sentences[words], voice))
+        return found
+
+    def document_loss(self, found: Sequence[Antecedents], labels: torch.Tensor) -> torch.Tensor:
+        """Compute the mean loss of documents, of which those without words have none; labels `[documents, M, 3]`."""
+        losses = [
+            marginal_loss(each, marked[(marked != IGNORED).any(dim=1)]) if len(each.spans) else each.scores.sum()
+            for each, marked in zip(found, labels, strict=True)
+        ]
+        return self.add_penalty(torch.stack(losses).mean(), 1.0)
+
+    def pad_documents(self, found: Sequence[Antecedents]) -> dict[str, torch.Tensor]:
+        """Stack what was found in documents with different numbers of spans."""
+        padding = {"spans": IGNORED, "mention_scores": 0, "antecedents": IGNORED, "antecedent_scores": 0}
+        return {
+            name: nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=padding[name])
+            for name, parts in zip(padding, map(list, zip(*found, strict=True)), strict=True)
+        }
+
+    @staticmethod
+    def decode(outputs: ElmoCoreferenceOutput) -> list[list[list[tuple[int, int]]]]:
+        """Find the clusters in what the model returned: each span is joined with its best antecedent, if any.
+
+        Args:
+            outputs: The output of a call.
+
+        Returns:
+            For each document its clusters of two mentions or more, in the order of their first mentions. A mention is
+            its first and its last word, counted from 0 over the document.
+        """
+        parts = [outputs.spans, outputs.antecedents, outputs.antecedent_scores]
+        return [find_clusters(*of_document) for of_document in zip(*parts, strict=True)]
+
+
 __all__ = [
+    "ElmoForCoreferenceResolution",
     "ElmoForMaskedLM",
     "ElmoForMultipleChoice",
     "ElmoForPreTraining",

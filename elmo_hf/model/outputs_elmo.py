@@ -111,8 +111,36 @@ class ElmoMaskedLMOutput(MaskedLMOutput):
     backward_logits: torch.Tensor | None = None
 
 
+@dataclass
+class ElmoCoreferenceOutput(ModelOutput):
+    """The output of `ElmoForCoreferenceResolution`; `decode` finds the clusters in it.
+
+    The spans of a document are in the order of the text. Documents with fewer spans than others are padded: with -100,
+    and scores with 0.
+
+    Attributes:
+        loss: The mean over the documents of the mean negative log-likelihood of their spans, in nats.
+        antecedent_scores: `[documents, spans, K + 1]`, first the score of referring to nothing, which is 0, and then
+            that of each of the `antecedents`; the lowest number for none.
+        antecedents: `[documents, spans, K]`, the numbers of earlier spans that each may refer to, the likeliest by a
+            quick estimate first; -100 for none.
+        spans: `[documents, spans, 2]`, the first and the last word of each span that may be a mention. Words are
+            counted from 0 over the document, boundary tokens left out.
+        mention_scores: `[documents, spans]`, how likely each span is to be a mention.
+        hidden_states: With `output_hidden_states=True`, the `L + 1` layers `[documents * sentences, T, H]`.
+    """
+
+    loss: torch.Tensor | None = None
+    antecedent_scores: torch.Tensor | None = None
+    antecedents: torch.Tensor | None = None
+    spans: torch.Tensor | None = None
+    mention_scores: torch.Tensor | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+
+
 __all__ = [
     "BilmOutput",
+    "ElmoCoreferenceOutput",
     "ElmoForPreTrainingOutput",
     "ElmoMaskedLMOutput",
     "ElmoModelOutput",

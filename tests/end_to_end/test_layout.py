@@ -51,6 +51,7 @@ def test_public_names_of_the_package() -> None:
         "ELMO_TINY_EN",
         "ElmoConfig",
         "ElmoError",
+        "ElmoForCoreferenceResolution",
         "ElmoForMaskedLM",
         "ElmoForMultipleChoice",
         "ElmoForPreTraining",

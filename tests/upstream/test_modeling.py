@@ -10,6 +10,7 @@ from transformers_tests.test_modeling_common import ModelTesterMixin
 
 from elmo_hf import (
     ElmoConfig,
+    ElmoForCoreferenceResolution,
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
     ElmoForPreTraining,
@@ -100,6 +101,9 @@ class ElmoModelTester:
 
 def with_labels(inputs: dict[str, torch.Tensor], model_class: type) -> dict[str, torch.Tensor]:
     """Add the labels that the mixin leaves to each model's own tests."""
+    if model_class is ElmoForCoreferenceResolution:
+        labels = torch.tensor([[0, 0, 0], [1, 2, 0], [4, 4, 0]], device=torch_device)
+        return {**inputs, "labels": labels.expand(len(inputs["input_ids"]), -1, -1)}
     if model_class not in (ElmoForPreTraining, ElmoForMaskedLM):
         return inputs
     return {**inputs, "labels": inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)}
@@ -122,6 +126,12 @@ class ElmoTesterMixin(ModelTesterMixin):
             inputs_dict = {**inputs_dict, "char_ids": inputs_dict["char_ids"].flatten(1)}
         if model_class is ElmoForQuestionAnswering:
             inputs_dict = as_pairs(inputs_dict)
+        if model_class is ElmoForCoreferenceResolution:
+            # documents of one sentence, without padding in which a marked word could be
+            inputs_dict = {
+                name: part.unsqueeze(1) if isinstance(part, torch.Tensor) else part
+                for name, part in inputs_dict.items()
+            }
         inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)
         return with_labels(inputs, model_class) if return_labels else inputs
 
@@ -252,3 +262,9 @@ class ElmoTaskWordsHeadTest(ElmoTaskWordsTest):
     def setUp(self) -> None:
         super().setUp()
         self.model_tester.head = "bilstm-crf"
+
+
+class ElmoCoreferenceTest(ElmoModelTest):
+    """The paper's model of coreference, of which a document is one sentence here."""
+
+    all_model_classes = (ElmoForCoreferenceResolution,)
