@@ -18,7 +18,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from elmo_hf.cli import main
-from support.cli_runs import COMMAND, Captured, error_of, vectors_of
+from support.cli_runs import COMMAND, MODULE, Captured, error_of, vectors_of
+from support.fresh_python import FRESH_PYTHON
 
 
 pytestmark = pytest.mark.usefixtures("library_logging")
@@ -141,7 +142,7 @@ def test_missing_weights_are_not_made_up(spare_model: Path, capsys: Captured) ->
 
 
 def test_a_closed_standard_input_is_named(bilm_model: Path) -> None:
-    arguments = [*COMMAND, "embed", "-", "--model", str(bilm_model)]
+    arguments = [*FRESH_PYTHON, *MODULE, "embed", "-", "--model", str(bilm_model)]
     process = subprocess.run(f"{shlex.join(arguments)} <&-", shell=True, capture_output=True, text=True, check=False)
 
     assert process.returncode == 1

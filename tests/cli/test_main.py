@@ -20,7 +20,8 @@ import elmo_hf
 from elmo_hf.cli import main
 from elmo_hf.cli.main import build_parser
 from elmo_hf.embedding import loading
-from support.cli_runs import COMMAND, Captured, error_of, run
+from support.cli_runs import MODULE, Captured, error_of, run
+from support.fresh_python import FRESH_PYTHON
 from support.tiny_models import tiny_model
 
 
@@ -110,7 +111,7 @@ def test_the_console_script_finds_the_models_when_a_command_needs_them(console_s
     arguments = ["embed", "--text", "The bank", "--model", str(bilm_model)]
 
     ended = subprocess.run(
-        [sys.executable, str(console_script), *arguments], capture_output=True, text=True, check=False
+        [*FRESH_PYTHON, str(console_script), *arguments], capture_output=True, text=True, check=False
     )
 
     assert ended.returncode == 0, ended.stderr
@@ -260,7 +261,7 @@ for command in ("convert weights.hdf5 --output m", "convert --list", "export m -
 
 
 def test_without_the_extra_one_line_says_what_to_install() -> None:
-    ended = subprocess.run([sys.executable, "-c", WITHOUT_H5PY], capture_output=True, text=True, check=True)
+    ended = subprocess.run([*FRESH_PYTHON, "-c", WITHOUT_H5PY], capture_output=True, text=True, check=True)
 
     assert ended.stdout == "1\n" * 3
     assert ended.stderr == 'elmo-hf: error: h5py is not installed: pip install "elmo_hf[convert]"\n' * 3
@@ -317,7 +318,7 @@ def test_an_interrupt_ends_with_130_and_says_nothing(
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_standard_output_is_named(unbuffered: str, bilm_model: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        arguments = [*COMMAND, "inspect", str(bilm_model)]
+        arguments = [*FRESH_PYTHON, *MODULE, "inspect", str(bilm_model)]
         process = subprocess.run(
             arguments,
             stdout=full,
@@ -335,7 +336,11 @@ def test_a_full_standard_output_is_named(unbuffered: str, bilm_model: Path) -> N
 def test_closed_streams_are_no_matter(closed: str, bilm_original: Path, tmp_path: Path) -> None:
     arguments = ["convert", str(bilm_original), "--output", str(tmp_path / "model")]
     process = subprocess.run(
-        f"{shlex.join([*COMMAND, *arguments])} {closed}", shell=True, capture_output=True, text=True, check=False
+        f"{shlex.join([*FRESH_PYTHON, *MODULE, *arguments])} {closed}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert process.returncode == 0, process.stderr
@@ -386,7 +391,7 @@ def test_a_result_is_not_lost_in_a_closed_standard_output(
 
 def test_a_reader_that_leaves_is_no_error(bilm_model: Path) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "embed", "-", "--model", str(bilm_model)],
+        [*FRESH_PYTHON, *MODULE, "embed", "-", "--model", str(bilm_model)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -410,6 +415,6 @@ import elmo_hf
 from transformers import AutoConfig
 print(AutoConfig.for_model("elmo").model_type)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([*FRESH_PYTHON, "-c", program], capture_output=True, text=True)
 
     assert (done.stdout, done.returncode) == ("elmo\n", 0), done.stderr

@@ -17,6 +17,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 
 from clients.training import HEADS, TAGGERS, losses, make_examples, make_model, make_tokenizer, make_trainer, weights
+from support.fresh_python import FRESH_PYTHON
 
 
 each_head = pytest.mark.parametrize("head", HEADS)
@@ -363,7 +364,7 @@ def test_a_trained_checkpoint_predicts_the_same_without_the_package(tmp_path: Pa
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
 
     done = subprocess.run(
-        [sys.executable, "-c", PREDICT, str(tmp_path / "jobs.json")],
+        [*FRESH_PYTHON, "-c", PREDICT, str(tmp_path / "jobs.json")],
         env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,

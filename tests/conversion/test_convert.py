@@ -4,7 +4,6 @@ import errno
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTrainin
 
 from elmo_hf import ElmoError, ElmoForMaskedLM, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf_conversion import ConversionError, convert
+from support.fresh_python import FRESH_PYTHON
 from support.many_langs_format import WORDS, write_many_langs
 from support.original_formats import (
     VOCABULARY,
@@ -400,7 +400,7 @@ convert(sys.argv[1:3], sys.argv[3])
 
 def test_what_a_killed_process_leaves_is_in_nobodys_way(sources: tuple[Path, Path], tmp_path: Path) -> None:
     output = tmp_path / "model"
-    killed = subprocess.run([sys.executable, "-c", KILLED, *sources, output], check=False)
+    killed = subprocess.run([*FRESH_PYTHON, "-c", KILLED, *sources, output], check=False)
     assert killed.returncode == -9
     assert not output.exists()
 
@@ -410,7 +410,7 @@ def test_what_a_killed_process_leaves_is_in_nobodys_way(sources: tuple[Path, Pat
 
 
 def test_as_a_module_it_is_the_command(sources: tuple[Path, Path], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "elmo_hf_conversion", *sources, "--output", tmp_path / "model"]
+    command = [*FRESH_PYTHON, "-m", "elmo_hf_conversion", *sources, "--output", tmp_path / "model"]
 
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 

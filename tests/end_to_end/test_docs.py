@@ -35,6 +35,7 @@ import elmo_hf
 import elmo_hf_conversion
 from elmo_hf import cli
 from elmo_hf_conversion import convert
+from support.fresh_python import FRESH_PYTHON
 from support.original_formats import write_bilm_hdf5
 
 
@@ -138,7 +139,7 @@ def test_commands_print_what_is_shown(
 
 def test_the_picture_shows_what_the_model_computes(tmp_path: Path) -> None:
     script, drawn = ROOT / "docs" / "site" / "meanings.py", tmp_path / "meanings.svg"
-    subprocess.run([sys.executable, str(script), str(drawn)], check=True, capture_output=True)
+    subprocess.run([*FRESH_PYTHON, str(script), str(drawn)], check=True, capture_output=True)
 
     texts, committed = (
         " ".join(re.findall(r">([^<>]+)</", path.read_text(encoding="utf-8")))

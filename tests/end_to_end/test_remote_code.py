@@ -15,6 +15,7 @@ import torch
 
 import elmo_hf
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
+from support.fresh_python import FRESH_PYTHON
 
 
 SENTENCES = [["EU-wide", "measures"], ["Hà Nội"], []]
@@ -57,7 +58,7 @@ def read_elsewhere(how: str, source: Path, again: Path) -> dict[str, np.ndarray]
     if how == "without":
         # it finds by itself that there is no other
         del environment["ELMO_HF_RECURRENCE"]
-    command = [sys.executable, "-c", PROGRAM, how, str(source), str(again)]
+    command = [*FRESH_PYTHON, "-c", PROGRAM, how, str(source), str(again)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with np.load(str(again) + ".npz") as file:
@@ -170,7 +171,7 @@ print(type(AutoModel.from_pretrained(sys.argv[1], trust_remote_code=True)).__nam
 """
 
     done = subprocess.run(
-        [sys.executable, "-c", program, tmp_path / "model"],
+        [*FRESH_PYTHON, "-c", program, tmp_path / "model"],
         env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
@@ -204,7 +205,7 @@ print(model(**batch, labels=batch["input_ids"]).loss.item(), fill("the <MASK>")[
     answers = []
     for how in ("without", "with"):
         done = subprocess.run(
-            [sys.executable, "-c", program, how, tmp_path / "model"],
+            [*FRESH_PYTHON, "-c", program, how, tmp_path / "model"],
             env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
             capture_output=True,
             text=True,
@@ -262,7 +263,7 @@ def run_with(
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
     }
     del environment["ELMO_HF_RECURRENCE"]
-    command = [sys.executable, "-c", BACKENDS_PROGRAM, str(checkpoint), str(folder / "numbers.npz")]
+    command = [*FRESH_PYTHON, "-c", BACKENDS_PROGRAM, str(checkpoint), str(folder / "numbers.npz")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     with np.load(folder / "numbers.npz") as file:

@@ -13,6 +13,7 @@ import pytest
 from transformers.utils import logging
 
 from elmo_hf.errors import ElmoError
+from support.fresh_python import FRESH_PYTHON
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "convert_original.py"
@@ -35,7 +36,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.mark.usefixtures("allennlp_fixture")
 def test_prints_small_differences_and_where_the_model_is(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--output", "model"],
+        [*FRESH_PYTHON, str(SCRIPT), "--output", "model"],
         cwd=tmp_path,
         capture_output=True,
         encoding="utf-8",

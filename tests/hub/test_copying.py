@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from transformers import AutoModelForMaskedLM
 from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.hub.copying import copy_model
 from elmo_hf.inspection import read_config
+from support.fresh_python import FRESH_PYTHON
 from support.tiny_models import tiny_model
 
 
@@ -43,7 +43,7 @@ def test_a_stock_script_loads_a_copy_of_the_bundled_model(tmp_path: Path, monkey
 
     assert read_config("copy").training_history
     assert read_config("copy").training_history == read_config(ELMO_TINY_EN).training_history
-    subprocess.run([sys.executable, "-c", STOCK], check=True, capture_output=True)
+    subprocess.run([*FRESH_PYTHON, "-c", STOCK], check=True, capture_output=True)
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(ELMO_TINY_EN), ElmoTokenizer.from_pretrained(ELMO_TINY_EN)
     expected = model(**tokenizer(["The bank raised rates ."], return_tensors="pt")).logits
     torch.testing.assert_close(torch.load("logits.pt"), expected, rtol=0, atol=1e-5)

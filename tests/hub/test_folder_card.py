@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from elmo_hf import (
 from elmo_hf.cli.main import build_parser
 from elmo_hf.hub.cards import PLACEHOLDER
 from elmo_hf.hub.folder_card import folder_metadata, make_card
+from support.fresh_python import FRESH_PYTHON
 from support.tiny_models import tiny_model
 
 
@@ -119,7 +119,7 @@ def test_the_examples_of_all_heads_run_where_the_package_is_not_installed(tmp_pa
     (tmp_path / "examples.json").write_text(json.dumps(examples), encoding="utf-8")
     environment = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
 
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "examples.json")]
+    command = [*FRESH_PYTHON, "-c", PROGRAM, str(tmp_path / "examples.json")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr

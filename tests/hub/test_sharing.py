@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import traceback
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -19,6 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ELMO_TINY_EN, ElmoError
 from elmo_hf.hub.sharing import Pushed, prepare, push
+from support.fresh_python import FRESH_PYTHON
 from support.hub_server import READER, WRITER, Hub, hub_for_this_process
 
 
@@ -459,7 +459,7 @@ def test_it_loads_by_its_name_where_the_package_is_not_installed(hub: Hub, spare
         "HF_HUB_DISABLE_TELEMETRY": "1",
     }
 
-    command = [sys.executable, "-c", PROGRAM, NAME, first.commit]
+    command = [*FRESH_PYTHON, "-c", PROGRAM, NAME, first.commit]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr

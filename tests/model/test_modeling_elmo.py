@@ -1,7 +1,6 @@
 """`model.modeling_elmo`: the vectors depend on the sentence alone, survive saving, and follow the equations."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from elmo_hf import (
     ElmoModel,
 )
 from elmo_hf.model import modeling_elmo
+from support.fresh_python import FRESH_PYTHON
 from support.tiny_models import sentence, tiny_config, tiny_model
 
 
@@ -250,7 +250,7 @@ for folder in Path(sys.argv[1]).iterdir():
             assert actual[name].dtype == value.dtype and torch.equal(actual[name], value), (folder, name)
         assert {name for name, _ in model.named_buffers()} == set()
 """
-    subprocess.run([sys.executable, "-c", program, tmp_path], check=True)
+    subprocess.run([*FRESH_PYTHON, "-c", program, tmp_path], check=True)
 
 
 def test_half_precision_stays_near_full() -> None:

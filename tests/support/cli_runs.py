@@ -10,8 +10,11 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
+from support.fresh_python import FRESH_PYTHON
 
-COMMAND = [sys.executable, "-m", "elmo_hf.cli"]
+
+MODULE = ["-m", "elmo_hf.cli"]
+COMMAND = [sys.executable, *MODULE]
 
 Captured = pytest.CaptureFixture[str]
 
@@ -25,7 +28,7 @@ def error_of(captured: Captured) -> str:
 
 def run(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)], input=stdin, capture_output=True, encoding="utf-8", check=False
+        [*FRESH_PYTHON, *MODULE, *map(str, arguments)], input=stdin, capture_output=True, encoding="utf-8", check=False
     )
 
 
