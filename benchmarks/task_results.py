@@ -64,6 +64,16 @@ def without_dev(train: list[Example], dev: Sequence[Example]) -> list[Example]:
     return rest
 
 
+def read_sets(files: Sequence[str]) -> dict[str, list[Example]]:
+    """Read training, development and test set; of a single file, the last two are the last two tenths."""
+    sets = dict(zip(("train", "dev", "test"), map(read, files), strict=False))
+    if len(files) == 1:
+        everything = sets["train"]
+        tenth = len(everything) // 10
+        sets = {"train": everything[: -2 * tenth], "dev": everything[-2 * tenth : -tenth], "test": everything[-tenth:]}
+    return {**sets, "train": without_dev(sets["train"], sets["dev"])}
+
+
 class WordEmbeddings(nn.Module):
     """Word embeddings that are learned with the task, in the place of the layers of a biLM."""
 
@@ -232,12 +242,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
-    sets = dict(zip(("train", "dev", "test"), map(read, options.files), strict=False))
-    if len(options.files) == 1:
-        tenth = len(sets["train"]) // 10
-        everything = sets["train"]
-        sets = {"train": everything[: -2 * tenth], "dev": everything[-2 * tenth : -tenth], "test": everything[-tenth:]}
-    sets["train"] = without_dev(sets["train"], sets["dev"])
+    sets = read_sets(options.files)
     # the same part with and without ELMo
     sets["train"] = random.Random(0).sample(sets["train"], round(options.part * len(sets["train"])))
     task = Task(sets, options.model, with_elmo=not options.without_elmo)

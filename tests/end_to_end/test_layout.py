@@ -31,6 +31,8 @@ MODULES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path not in UNTESTED and not path.name.startswith("__")
 ]
+# their measurements are not tested, only what they compute by themselves
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 TEST_FILES = [
     path for path in sorted(TESTS.rglob("test_*.py")) if not {"upstream", "clients", "end_to_end"} & set(path.parts)
 ]
@@ -43,7 +45,7 @@ def test_every_module_has_tests_at_its_own_path(module: Path) -> None:
 
 @pytest.mark.parametrize("test_file", TEST_FILES, ids=lambda path: str(path.relative_to(TESTS)))
 def test_every_test_file_is_at_the_path_of_a_module(test_file: Path) -> None:
-    assert test_file in {expected_test(module) for module in MODULES}
+    assert test_file in {expected_test(module) for module in [*MODULES, *BENCHMARKS]}
 
 
 def test_public_names_of_the_package() -> None:
