@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from io import BufferedReader, RawIOBase
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -25,6 +25,9 @@ Source: TypeAlias = str | os.PathLike[str]
 
 # the first bytes of a file, which show how it is compressed
 MAGIC_BYTES = 10
+
+# what damaged data raises; damaged bz2 data raises OSError
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 # sentences that `Corpus` has in memory while it shuffles: about 100 MB
 SHUFFLE_BUFFER = 100_000
@@ -198,14 +201,14 @@ def read_lines(name: str) -> Iterator[str]:
     """
     shown, number = "standard input" if name == "-" else name, 0
     try:
-        with _open(name) as file:
+        with open_unpacked(name) as file:
             for number, raw in enumerate(file, start=1):
                 # the first line may begin with a byte order mark
                 yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise ElmoError(f"{shown}, line {number}: byte {byte:#04x} is not UTF-8: save the text as UTF-8.") from error
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except DAMAGE as error:
         raise ElmoError(
             f"{shown}, line {number + 1}: the compressed data is damaged ({error}): get it again."
         ) from error
@@ -217,8 +220,8 @@ def read_lines(name: str) -> Iterator[str]:
 
 
 @contextmanager
-def _open(name: str) -> Iterator[Iterable[bytes]]:
-    """Open a file, or standard input, as lines of bytes, decompressed if the first bytes show a compression."""
+def open_unpacked(name: str) -> Iterator[BufferedIOBase]:
+    """Open a file, or standard input, to read its bytes, decompressed if the first bytes show a compression."""
     if not name:
         raise ElmoError("The name of the file is empty: give a file.")
     if name == "-" and sys.stdin is None:
@@ -235,7 +238,7 @@ def _open(name: str) -> Iterator[Iterable[bytes]]:
         elif head.startswith(b"\xfd7zXZ\0"):
             yield stack.enter_context(lzma.LZMAFile(file))
         else:
-            yield file
+            yield cast(BufferedIOBase, file)
 
 
 __all__ = [
