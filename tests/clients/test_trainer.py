@@ -339,13 +339,13 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 torch.set_num_threads(1)
 found = {}
-for head, folder, words in json.load(open(sys.argv[1])):
-    auto = AutoModelForTokenClassification if head in ("linear", "bilstm-crf") else AutoModelForSequenceClassification
+for head, folder, kind, batch in json.load(open(sys.argv[1])):
+    auto = AutoModelForTokenClassification if kind == "tagger" else AutoModelForSequenceClassification
     model = auto.from_pretrained(folder, trust_remote_code=True).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     assert type(model).__module__.startswith("transformers_modules."), type(model)
     with torch.no_grad():
-        found[head] = model(**tokenizer(*words, is_split_into_words=True, return_tensors="pt")).logits.tolist()
+        found[head] = model(**tokenizer.pad(batch, return_tensors="pt")).logits.tolist()
 print(json.dumps(found))
 """
 
@@ -357,10 +357,13 @@ def test_a_trained_checkpoint_predicts_the_same_without_the_package(tmp_path: Pa
         trainer.train()
         trainer.save_model()
         words = [["the", "river", "Ann"], *([["Bob", "left"]] if head == "esim" else [])]
-        batch = make_tokenizer()(*words, is_split_into_words=True, return_tensors="pt")
+        tokenizer = make_tokenizer()
+        batch = {name: [part] for name, part in tokenizer(*words, is_split_into_words=True).items()}
+        if head == "alternating-lstm":
+            batch["token_type_ids"] = [[0, 0, 1, 0, 0]]
         with torch.no_grad():
-            expected[head] = trainer.model.eval()(**batch).logits.tolist()
-        jobs.append([head, str(tmp_path / head), words])
+            expected[head] = trainer.model.eval()(**tokenizer.pad(batch, return_tensors="pt")).logits.tolist()
+        jobs.append([head, str(tmp_path / head), "tagger" if head in TAGGERS else "other", batch])
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
 
     done = subprocess.run(
