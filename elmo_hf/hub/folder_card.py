@@ -12,7 +12,7 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from .cards import Card, render_card, table
 from .results import Scores, data_sets, model_index, recorded_metrics, result_blocks, training_blocks
-from .usage import VECTORS, Model, read_model, usage_blocks
+from .usage import VECTORS, Model, hub_tags, read_model, usage_blocks
 
 
 # labels that a card lists
@@ -30,6 +30,7 @@ INTRODUCTION = {
     "regression of pairs": "Fine-tuned to give pairs of sentences a number.",
     "multiple-choice": "Fine-tuned to choose the answer to a question.",
     "question-answering": "Fine-tuned to find the answer to a question in a text.",
+    "coreference-resolution": "Fine-tuned to find the mentions of the same thing in a document.",
 }
 
 LIMITS = """\
@@ -46,6 +47,7 @@ INTENDED = {
     "regression of pairs": "Numbers for pairs of sentences like those that it was fine-tuned on.",
     "multiple-choice": "Answers to questions like those that it was fine-tuned on.",
     "question-answering": "Answers to questions, and texts that hold them, like those that it was fine-tuned on.",
+    "coreference-resolution": "Mentions in documents like those that it was fine-tuned on.",
 }
 
 
@@ -125,8 +127,7 @@ def folder_metadata(folder: Path, name: str, datasets: list[str]) -> dict[str, A
     results = model_index(name.rpartition("/")[2], model.task, datasets[-1], scores) if datasets else []
     metadata = {
         "library_name": "transformers",
-        "pipeline_tag": model.task,
-        "tags": ["elmo"],
+        **hub_tags(model.task),
         # a folder means nothing on the Hub
         "base_model": base if "/" in base and HUB_NAME.fullmatch(base) and not Path(base).exists() else None,
         "datasets": datasets,

@@ -24,6 +24,7 @@ METRIC_NAMES = {
     "accuracy": "Accuracy",
     "f1": "F1",
     "macro_f1": "Macro F1",
+    "conll": "CoNLL-2012 (mean F1)",
     "precision": "Precision",
     "recall": "Recall",
     "pearson": "Pearson correlation",

@@ -25,8 +25,11 @@ TASKS = {
     "ElmoForSequenceClassification": "text-classification",
     "ElmoForMultipleChoice": "multiple-choice",
     "ElmoForQuestionAnswering": "question-answering",
+    "ElmoForCoreferenceResolution": "coreference-resolution",
 }
 VECTORS = "feature-extraction"
+# the Hub has it as a tag, and not among the tasks
+ONLY_TAGS = ("coreference-resolution",)
 
 # words of an example, and its words where nothing tells the language: names and numbers
 LENGTH = 6
@@ -107,6 +110,33 @@ last = first + output.end_logits[0].where(in_context, -torch.inf)[first:].argmax
 print(context[offsets[first, 0] : offsets[last, 1]])
 """
 
+MENTIONS_CODE = """\
+import torch
+from transformers import AutoTokenizer{imports}
+
+tokenizer = AutoTokenizer.from_pretrained("{name}"{trust})
+{load}
+# a document, sentence by sentence
+document = [sentence.split() for sentence in ["{left}", "{right}"]]
+batch = tokenizer(document, is_split_into_words=True, padding=True, return_tensors="pt")
+with torch.no_grad():
+    clusters = model.decode(model(**batch))[0]
+words = sum(document, [])
+print([[" ".join(words[first : last + 1]) for first, last in cluster] for cluster in clusters])
+"""
+# Transformers has no Auto class for this task
+MENTIONS_IMPORTS = {
+    True: "\nfrom transformers.dynamic_module_utils import get_class_from_dynamic_module",
+    False: "",
+}
+MENTIONS_LOADING = {
+    True: """\
+cls = get_class_from_dynamic_module("modeling_elmo.ElmoForCoreferenceResolution", "{name}")
+model = cls.from_pretrained("{name}")""",
+    False: """\
+model = elmo_hf.ElmoForCoreferenceResolution.from_pretrained("{name}")""",
+}
+
 OUTPUTS = """\
 `output.last_hidden_state` is the mix of the layers, the ELMo vector; `output.hidden_states` are the layers, the token
 layer first. The tokens `{begin}` and `{end}` around each sentence have vectors, too."""
@@ -115,9 +145,9 @@ EXAMPLE_WORDS = "The examples string together frequent words. Put in sentences o
 NO_WORDS = "Nothing here tells the language of the model: put in sentences of your own."
 
 WITH_PACKAGE = """\
-`trust_remote_code` runs the code files of this repository. With the package `elmo_hf` you do without, and the model is
+{trusted} runs the code files of this repository. With the package `elmo_hf` you do without, and the model is
 faster:"""
-LOADING = re.compile(r"from transformers |.* = pipeline\(|.*\.from_pretrained\(")
+LOADING = re.compile(r"from transformers |model = |.* = pipeline\(|.*\.from_pretrained\(")
 PIPELINE_CALL = re.compile(r'\b(?:fill|tag|classify)\((?:"[^"]*"|\{.*?\})\)')
 
 DOWNLOAD = "; `hf download {name} --local-dir {folder}` makes the folder."
@@ -133,6 +163,7 @@ COMMANDS = {
     "regression of pairs": "`elmo-hf predict {name} FILE` gives each pair of a file, such as a CSV table, a number.",
     "multiple-choice": "`elmo-hf predict {name} FILE` answers the questions of a file in JSON Lines.",
     "question-answering": "`elmo-hf predict {name} FILE` answers the questions of a file, such as SQuAD's.",
+    "coreference-resolution": "`elmo-hf predict {name} FILE` finds the mentions in a document, one sentence a line.",
 }
 
 
@@ -231,7 +262,7 @@ def usage_blocks(model: Model) -> list[str]:
         *(code_block(fill_in(code, model, trust=TRUST), "python") for code in codes),
         EXAMPLE_WORDS if model.words else NO_WORDS,
         *([outputs] if VECTORS_CODE in codes else []),
-        WITH_PACKAGE,
+        WITH_PACKAGE.format(trusted="This" if model.task in ONLY_TAGS else "`trust_remote_code`"),
         code_block(_with_package(fill_in(codes[-1], model, trust="")), "python"),
         command.format(folder=folder, name=model.name),
     ]
@@ -250,6 +281,8 @@ def task_code(model: Model) -> str:
         return CHOICE_CODE
     if model.task == "question-answering":
         return ANSWER_CODE
+    if model.task == "coreference-resolution":
+        return MENTIONS_CODE
     labels: Any = model.config.id2label or {}
     if model.task == "fill-mask":
         call, variable, options = FILL_CODE, "fill", ""
@@ -272,6 +305,10 @@ def fill_in(code: str, model: Model, *, trust: str) -> str:
         model: The model.
         trust: The argument with which the model is loaded.
     """
+    if code == MENTIONS_CODE:
+        code = code.replace("{imports}", MENTIONS_IMPORTS[bool(trust)]).replace(
+            "{load}", MENTIONS_LOADING[bool(trust)]
+        )
     words = list(islice(cycle(model.words or NEUTRAL_WORDS), LENGTH))
     half = LENGTH // 2
 
@@ -291,4 +328,21 @@ def fill_in(code: str, model: Model, *, trust: str) -> str:
     )
 
 
-__all__ = ["TASKS", "VECTORS", "Model", "example_words", "fill_in", "read_model", "task_code", "usage_blocks"]
+def hub_tags(task: str) -> dict[str, Any]:
+    """Return the metadata by which the Hub finds models of a task."""
+    if task in ONLY_TAGS:
+        return {"tags": ["elmo", task]}
+    return {"pipeline_tag": task, "tags": ["elmo"]}
+
+
+__all__ = [
+    "TASKS",
+    "VECTORS",
+    "Model",
+    "example_words",
+    "fill_in",
+    "hub_tags",
+    "read_model",
+    "task_code",
+    "usage_blocks",
+]

@@ -33,13 +33,14 @@ from elmo_hf.history import LANGUAGE_MODELING, describe_text, trainings
 from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
 from elmo_hf.hub.folder_card import card_sections, join_sections
 from elmo_hf.hub.results import data_sets, model_index
-from elmo_hf.hub.usage import TASKS, read_model
+from elmo_hf.hub.usage import TASKS, hub_tags, read_model
 from elmo_hf.manifest import check_manifest, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.modeling_elmo import ElmoTaskModel
+from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel, ElmoTaskModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .checkpoints import last_checkpoint
+from .documents import is_document, join_layers, split_documents
 from .finetuning_options import FineTuningOptions
 from .logs import EpochLog, replace_log
 from .records import TrainingRecord, count_rows, describe_source, public_model_name, public_name
@@ -61,6 +62,7 @@ USES = {
     "token-classification": "Tag text",
     "text-classification": "Label text",
     "question-answering": "Answer questions",
+    "coreference-resolution": "Find what means the same",
 }
 
 # bytes of layers that are held in memory unless you ask for more
@@ -128,7 +130,7 @@ def load_task_model(
 
 def layers_size(config: PreTrainedConfig, rows: Sequence[Row]) -> int:
     """Return the number of bytes that `compute_layers` would return."""
-    words = sum(len(row["input_ids"]) for row in rows)
+    words = sum(len(row["input_ids"]) for row in split_documents(rows))
     return 2 * words * (config.num_hidden_layers + 1) * config.hidden_size
 
 
@@ -139,7 +141,7 @@ def layers_pay(model: ElmoTaskModel, *rows: Sequence[Row]) -> bool:
 
 @torch.no_grad()
 def compute_layers(
-    model: ElmoTaskModel,
+    model: ElmoPreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     rows: Sequence[Row],
     *,
@@ -151,16 +153,21 @@ def compute_layers(
     Args:
         model: The model to train; it runs without dropout.
         tokenizer: Its tokenizer, which pads.
-        rows: The tokenizer's output for each sentence or pair.
+        rows: The tokenizer's output for each sentence or pair, or the rows of documents.
         batch_size: Sentences per batch; a batch holds sentences of similar length.
         device: The device to move the model to first; by default it stays where it is.
 
     Returns:
-        The rows without `char_ids`, and with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`.
+        The rows without `char_ids`, and with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`. Those
+        of the sentences of a document are one behind the other.
 
     Raises:
         ElmoError: If the biLM is to be trained.
     """
+    if rows and is_document(rows[0]):
+        bilm: Any = model.base_model
+        sentences = compute_layers(bilm, tokenizer, split_documents(rows), batch_size=batch_size, device=device)
+        return join_layers(rows, sentences)
     if not model.config.freeze_bilm:
         raise ElmoError("The biLM is trained, so its layers change: freeze it, or do not compute them once.")
     training = model.training
@@ -209,6 +216,8 @@ def train(
     rows: dict[str, Any],
     collator: Callable[[list[dict[str, Any]]], dict[str, Any]],
     best: str,
+    *,
+    vary: Callable[[Sequence[Row]], Any] | None = None,
     **more: Any,
 ) -> tuple[Trainer, dict[str, Any]]:
     """Train a model and save it.
@@ -221,6 +230,7 @@ def train(
             and `end_positions`.
         collator: Makes a batch of rows.
         best: The metric by which the best epoch is chosen.
+        vary: Makes the training set of its rows, if an epoch reads others of them, or parts.
         **more: Other arguments of `Trainer`.
 
     Returns:
@@ -242,7 +252,7 @@ def train(
         model,
         arguments,
         data_collator=LayersCollator(collator),
-        train_dataset=rows.get("train"),
+        train_dataset=rows.get("train") if vary is None or "train" not in rows else vary(rows["train"]),
         eval_dataset=rows.get("dev"),
         processing_class=tokenizer,
         callbacks=callbacks,
@@ -318,7 +328,7 @@ def describe_finetuning(
         "task": TASKS[type(model).__name__],
         "base_model": public_model_name(options.model),
         **describe_source(files, options.dataset, config=options.dataset_config, split=split),
-        **count_rows(rows, tokenizer),
+        **count_rows(split_documents(rows), tokenizer),
         "settings": {
             "batch_size": options.batch_size,
             "head": model.config.head or next(iter(model.heads)),
@@ -356,7 +366,7 @@ def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row],
     """
     folder: Path = options.output
     job_file = folder / JOB_FILE
-    job = {name: str(getattr(options, name)) for name in JOB_OPTIONS}
+    job = {name: str(getattr(options, name)) for name in (*JOB_OPTIONS, *options.own_job_options)}
     job |= {
         name: str(getattr(model.config, name)) for name in ("head", "mix_at", "freeze_bilm", "num_labels", "id2label")
     }
@@ -493,8 +503,7 @@ def write_card(
     sets = data_sets(read.config)
     metadata: dict[str, Any] = {
         "library_name": "transformers",
-        "pipeline_tag": task,
-        "tags": ["elmo"],
+        **hub_tags(task),
         # only names on the Hub
         "base_model": base if "/" in base and not Path(base).exists() else None,
         "datasets": sets or None,

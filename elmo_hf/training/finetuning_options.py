@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from transformers import SchedulerType, TrainingArguments
@@ -44,7 +44,7 @@ class FineTuningOptions:
         unfreeze: Whether to train the biLM too.
         layers_once: Whether to compute the layers of a frozen biLM once; `None` does so if they fit in memory.
         epochs: The number of epochs.
-        batch_size: Sentences per batch.
+        batch_size: Sentences, or documents, per batch.
         accumulate: Batches per step.
         learning_rate: `None` takes `default_learning_rate`, or 1e-4 with `unfreeze`.
         default_learning_rate: The learning rate of a head when none is given.
@@ -58,6 +58,9 @@ class FineTuningOptions:
         resume: Whether to continue from the last checkpoint in `output`, or begin if there is none.
         max_words: The length at which longer texts are cut.
     """
+
+    # options of a script, by which a training differs from another
+    own_job_options: ClassVar[tuple[str, ...]] = ()
 
     output: Path
     train: str | None = None
@@ -165,6 +168,8 @@ def add_options(
     learning_rate: float,
     heads: Sequence[str] | None = None,
     has_labels: bool = True,
+    batch_size: int = 32,
+    inputs: str = "sentences",
 ) -> Any:
     """Add the options of `FineTuningOptions` to a command line.
 
@@ -176,6 +181,8 @@ def add_options(
         learning_rate: The learning rate of a head if none is given.
         heads: The heads that fit the data; `None` for all of the class.
         has_labels: Whether the task has labels of its own, of which some may not occur in the training data.
+        batch_size: How many inputs are in a batch if no number is given.
+        inputs: What they are, for the help.
 
     Returns:
         The group of options of the data, to which a script adds its own.
@@ -197,7 +204,7 @@ def add_options(
             "--labels", nargs="+", default=[], metavar="LABEL", help="labels that do not occur in the training data"
         )
     _add_model_options(parser.add_argument_group("model"), tuple(heads or cls.heads), usual_head)
-    _add_training_options(parser.add_argument_group("training"), learning_rate)
+    _add_training_options(parser.add_argument_group("training"), learning_rate, batch_size, inputs)
     parser.set_defaults(default_learning_rate=learning_rate)
     return data
 
@@ -228,10 +235,10 @@ def _add_model_options(model: Any, heads: Sequence[str], usual_head: str) -> Non
     )
 
 
-def _add_training_options(training: Any, learning_rate: float) -> None:
+def _add_training_options(training: Any, learning_rate: float, batch_size: int, inputs: str) -> None:
     for name, kind, default, text in (
         ("--epochs", at_least(0.0, above=True), 10.0, "number of epochs (default: 10)"),
-        ("--batch-size", at_least(1), 32, "sentences per batch (default: 32)"),
+        ("--batch-size", at_least(1), batch_size, f"{inputs} per batch (default: {batch_size})"),
         ("--accumulate", at_least(1), 1, "batches per step (default: 1)"),
         ("--learning-rate", at_least(0.0), None, f"default: {learning_rate:g}, or 1e-4 with --unfreeze"),
         ("--warmup-steps", at_least(0.0), 0.0, "steps, or below 1 their fraction of all steps (default: 0)"),
