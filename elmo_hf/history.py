@@ -191,7 +191,7 @@ def describe_text(record: Mapping[str, Any]) -> str:
     """Return the names and the size of a text; an empty string if neither is recorded."""
     names = [record["dataset"]] if record.get("dataset") else list(record.get("text", []))
     counts = {
-        "pair" if record.get("inputs") == "pairs" else "sentence": record.get("sentences"),
+        {"pairs": "pair", "frames": "frame"}.get(record.get("inputs", ""), "sentence"): record.get("sentences"),
         "word": record.get("words"),
         "prediction": record.get("predictions"),
     }

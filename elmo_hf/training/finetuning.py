@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from huggingface_hub.repocard_data import CardData
@@ -70,7 +71,13 @@ LAYERS_LIMIT = 4 * 2**30
 
 
 def load_task_model(
-    cls: type[Model], name: str, labels: Sequence[str] | None, *, default_head: str | None = None, **fields: Any
+    cls: type[Model],
+    name: str,
+    labels: Sequence[str] | None,
+    *,
+    default_head: str | None = None,
+    head_fields: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> tuple[Model, ElmoTokenizer]:
     """Load a language model with a new head for these labels, or a model of this task to train further.
 
@@ -79,6 +86,7 @@ def load_task_model(
         name: A folder, a name on the Hub, or `elmo-tiny-en`.
         labels: All labels of the data; none for a task that has no labels, and `None` for regression.
         default_head: The head for a language model if `fields` names none.
+        head_fields: Other fields for the head of a language model, where `fields` has none.
         **fields: Fields of the configuration to set; `None` keeps the model's own value.
 
     Returns:
@@ -104,8 +112,9 @@ def load_task_model(
             if fields.get("head", head) != head:
                 raise ElmoError(f"{name} has the head {head}: leave it, or begin from the language model.")
             labels = own
-        elif default_head is not None:
-            fields.setdefault("head", default_head)
+        else:
+            defaults = {"head": default_head, **(head_fields or {})}
+            fields = {field: value for field, value in defaults.items() if value is not None} | fields
         names = {0: "score"} if labels is None else dict(enumerate(labels))
         if names:
             fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
@@ -128,9 +137,21 @@ def load_task_model(
         raise ElmoError(f"{name} cannot be loaded: {reason}") from error
 
 
+def group_rows(rows: Sequence[Row]) -> list[list[int]]:
+    """Return the numbers of rows in groups that the biLM reads alike, such as the frames of a sentence."""
+    groups: dict[Any, list[int]] = {}
+    for number, row in enumerate(rows):
+        characters = np.asarray(row["char_ids"], dtype=np.int32).tobytes() if "char_ids" in row else None
+        groups.setdefault((tuple(row["input_ids"]), characters), []).append(number)
+    return list(groups.values())
+
+
 def layers_size(config: PreTrainedConfig, rows: Sequence[Row]) -> int:
     """Return the number of bytes that `compute_layers` would return."""
-    words = sum(len(row["input_ids"]) for row in split_documents(rows))
+    sentences = split_documents(rows)
+    # documents have layers of their own
+    shared = sentences if sentences is not rows else [rows[group[0]] for group in group_rows(rows)]
+    words = sum(len(row["input_ids"]) for row in shared)
     return 2 * words * (config.num_hidden_layers + 1) * config.hidden_size
 
 
@@ -148,7 +169,7 @@ def compute_layers(
     batch_size: int = 32,
     device: torch.device | None = None,
 ) -> list[dict[str, Any]]:
-    """Run a frozen biLM once for all epochs.
+    """Run a frozen biLM once for all epochs, and for all rows that it reads alike.
 
     Args:
         model: The model to train; it runs without dropout.
@@ -158,8 +179,8 @@ def compute_layers(
         device: The device to move the model to first; by default it stays where it is.
 
     Returns:
-        The rows without `char_ids`, and with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`. Those
-        of the sentences of a document are one behind the other.
+        The rows without `char_ids`, and with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`. Rows
+        that the biLM reads alike share them; those of the sentences of a document are one behind the other.
 
     Raises:
         ElmoError: If the biLM is to be trained.
@@ -173,17 +194,22 @@ def compute_layers(
     training = model.training
     torch.nn.Module.to(model.eval(), device)
     done: list[dict[str, Any]] = [{} for _ in rows]
-    batches = batches_by_length([len(row["input_ids"]) for row in rows], max_sentences=batch_size)
+    groups = group_rows(rows)
+    batches = batches_by_length([len(rows[group[0]]["input_ids"]) for group in groups], max_sentences=batch_size)
+    # of the other inputs, what the head asks for
+    names = [*tokenizer.model_input_names, *(["token_type_ids"] if rows and "token_type_ids" in rows[0] else [])]
     # the bar is shown on a terminal only
     for numbers in tqdm(batches, desc="layers of the biLM", unit="batch", disable=None):
-        inputs = [{name: rows[number][name] for name in tokenizer.model_input_names} for number in numbers]
+        inputs = [{name: rows[groups[number][0]][name] for name in names} for number in numbers]
         batch = tokenizer.pad(inputs, return_tensors="pt").to(model.device)
         outputs = model(**batch, output_hidden_states=True)
         # [B, T, L + 1, H]
         layers = torch.stack(outputs.hidden_states, dim=2).half()
         for number, row, words in zip(numbers, layers, batch["attention_mask"].bool(), strict=True):
-            kept = {name: value for name, value in rows[number].items() if name != "char_ids"}
-            done[number] = {**kept, "bilm_layers": row[words].cpu()}
+            shared = row[words].cpu()
+            for member in groups[number]:
+                kept = {name: value for name, value in rows[member].items() if name != "char_ids"}
+                done[member] = {**kept, "bilm_layers": shared}
     model.train(training)
     return done
 
@@ -373,7 +399,8 @@ def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row],
     digest = hashlib.sha256()
     for row in rows:
         labels = row["labels"] if "labels" in row else [row["start_positions"], row["end_positions"]]
-        digest.update(json.dumps([row["input_ids"], labels]).encode())
+        marks = [row["token_type_ids"]] if "token_type_ids" in row else []
+        digest.update(json.dumps([row["input_ids"], labels, *marks]).encode())
     job["data"] = digest.hexdigest()[:16]
     checkpoint = last_checkpoint(folder) if options.resume else None
     if checkpoint is None:

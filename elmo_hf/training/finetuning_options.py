@@ -167,6 +167,8 @@ def add_options(
     usual_head: str,
     learning_rate: float,
     heads: Sequence[str] | None = None,
+    head_hidden_size: int = 200,
+    dropout: float = 0.5,
     has_labels: bool = True,
     batch_size: int = 32,
     inputs: str = "sentences",
@@ -180,6 +182,8 @@ def add_options(
         usual_head: The head that is chosen if none is given, for the help.
         learning_rate: The learning rate of a head if none is given.
         heads: The heads that fit the data; `None` for all of the class.
+        head_hidden_size: The width of a new head if none is given, for the help.
+        dropout: The dropout of a new head if none is given, for the help.
         has_labels: Whether the task has labels of its own, of which some may not occur in the training data.
         batch_size: How many inputs are in a batch if no number is given.
         inputs: What they are, for the help.
@@ -203,20 +207,23 @@ def add_options(
         data.add_argument(
             "--labels", nargs="+", default=[], metavar="LABEL", help="labels that do not occur in the training data"
         )
-    _add_model_options(parser.add_argument_group("model"), tuple(heads or cls.heads), usual_head)
+    model = parser.add_argument_group("model")
+    _add_model_options(model, tuple(heads or cls.heads), usual_head, head_hidden_size, dropout)
     _add_training_options(parser.add_argument_group("training"), learning_rate, batch_size, inputs)
     parser.set_defaults(default_learning_rate=learning_rate)
     return data
 
 
-def _add_model_options(model: Any, heads: Sequence[str], usual_head: str) -> None:
+def _add_model_options(
+    model: Any, heads: Sequence[str], usual_head: str, head_hidden_size: int, dropout: float
+) -> None:
     model.add_argument("--model", default="elmo-tiny-en", help="a folder or a name on the Hub (default: %(default)s)")
     model.add_argument("--head", choices=heads, help=f"default: the model's own, or {usual_head}")
     model.add_argument(
         "--head-hidden-size",
         type=at_least(1),
         metavar="N",
-        help="width of each direction of the head's biLSTMs (default: 200)",
+        help=f"width of each direction of the head's LSTMs (default: {head_hidden_size})",
     )
     model.add_argument(
         "--mix-at", choices=("input", "output", "both"), help="where the mix of layers goes in (default: input)"
@@ -225,7 +232,10 @@ def _add_model_options(model: Any, heads: Sequence[str], usual_head: str) -> Non
         "--mix-regularization", type=at_least(0.0), metavar="X", help="lambda in the paper (default: 0)"
     )
     model.add_argument(
-        "--dropout", type=at_least(0.0), metavar="X", help="dropout on the vectors that the head reads (default: 0.5)"
+        "--dropout",
+        type=at_least(0.0),
+        metavar="X",
+        help=f"dropout on the vectors that the head reads (default: {dropout:g})",
     )
     model.add_argument("--unfreeze", action="store_true", help="train the biLM too")
     model.add_argument(

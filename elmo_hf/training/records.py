@@ -94,8 +94,10 @@ def count_rows(rows: Sequence[Mapping[str, Any]], tokenizer: PreTrainedTokenizer
     """
     boundaries = {tokenizer.bos_token_id, tokenizer.eos_token_id}
     pairs = list(rows[0]["input_ids"]).count(tokenizer.bos_token_id) > 1
+    # rows of which a predicate is marked
+    frames = not pairs and any(rows[0].get("token_type_ids", ()))
     counts = {
-        "inputs": "pairs" if pairs else "sentences",
+        "inputs": "pairs" if pairs else "frames" if frames else "sentences",
         "sentences": len(rows),
         "words": sum(number not in boundaries for row in rows for number in row["input_ids"]),
     }

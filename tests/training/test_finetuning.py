@@ -82,6 +82,27 @@ def test_the_log_names_the_model_and_the_text_of_its_language_model(tagger: Elmo
     assert describe_base("mine", tagger.config).endswith(" was trained on a text that is not recorded")
 
 
+def test_rows_of_one_sentence_share_their_layers(tokenizer: ElmoTokenizer) -> None:
+    fields = {"head": "alternating-lstm", "head_hidden_size": 4}
+    model, _ = load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, **fields)
+    rows = rows_of(tokenizer)
+    for row in rows:
+        row["token_type_ids"] = [0] * len(row["input_ids"])
+    # another predicate, and a word of other letters that has the same id
+    other, unknown = {**rows[0], "token_type_ids": [1] * len(rows[0]["input_ids"])}, dict(tokenizer("Xyzzyx"))
+    unknown["token_type_ids"] = [0, 1, 0]
+    rows += [other, unknown, {**unknown, "char_ids": tokenizer("Xyzzyy")["char_ids"]}]
+
+    once = compute_layers(model, tokenizer, rows)
+
+    assert once[-3]["bilm_layers"] is once[0]["bilm_layers"]
+    assert once[-3]["token_type_ids"] == other["token_type_ids"]
+    assert not torch.equal(once[-2]["bilm_layers"], once[-1]["bilm_layers"])
+    distinct = {id(row["bilm_layers"]): row["bilm_layers"].nbytes for row in once}
+    assert len(distinct) == len(rows) - 1
+    assert sum(distinct.values()) == layers_size(model.config, rows)
+
+
 def test_layers_of_pairs(tokenizer: ElmoTokenizer) -> None:
     model, _ = load_task_model(ElmoForSequenceClassification, "elmo-tiny-en", ["no", "yes"], head="esim")
     rows = [dict(tokenizer(*pair)) for pair in [("the king", "a queen"), ("no", "who is the king")]]
