@@ -1,0 +1,110 @@
+"""What a script of `examples/` reaches: the same training with several seeds, on the whole training set or a part.
+
+    python benchmarks/script_results.py finetune_qa.py train.json dev.json test.json --metrics exact_match f1 \
+        --work runs/elmo -- --mix-at both --epochs 6
+    python benchmarks/script_results.py finetune_srl.py train.jsonl dev.jsonl test.jsonl --part 0.1 \
+        --work runs/none -- --without-elmo --word-vectors-dim 100
+
+What follows `--` goes to the script. A part is made of random lines of JSON lines, or of random paragraphs of SQuAD's
+JSON, the same for all seeds. Prints the scores of each seed on the test set, as the script wrote them, and their mean
+and standard deviation. A seed whose scores are in the work folder is not trained again.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from elmo_hf.data.corpus import open_unpacked
+
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
+    """Return the options of this script, and those of the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("script", help="the name of a script in examples/")
+    parser.add_argument("files", nargs=3, type=Path, help="train, dev and test")
+    parser.add_argument("--metrics", nargs="+", default=["f1"], help="as the script names them (default: f1)")
+    parser.add_argument("--part", type=float, default=1.0, help="share of the training set (default: all of it)")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings, each with its own seed (default: 3)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
+    parser.add_argument("--work", type=Path, required=True, help="folder of the trained models")
+    own, others = sys.argv[1:], []
+    if "--" in own:
+        own, others = own[: own.index("--")], own[own.index("--") + 1 :]
+    return parser.parse_args(own), others
+
+
+def take_part(data: Any, part: float) -> Any:
+    """Return a random part of the lines of a file, or of the paragraphs of SQuAD's JSON.
+
+    Args:
+        data: A list of lines, or the object of SQuAD's JSON.
+        part: Their share.
+    """
+    choose = random.Random(0)
+    if isinstance(data, list):
+        return choose.sample(data, round(part * len(data)))
+    paragraphs = [
+        {"title": article.get("title", ""), "paragraphs": [paragraph]}
+        for article in data["data"]
+        for paragraph in article["paragraphs"]
+    ]
+    return {**data, "data": choose.sample(paragraphs, round(part * len(paragraphs)))}
+
+
+def write_part(source: Path, part: float, folder: Path) -> Path:
+    """Write a part of a training set to a folder, and return the file."""
+    with open_unpacked(str(source)) as file:
+        text = file.read().decode("utf-8")
+    if ".jsonl" in source.name:
+        path, text = folder / "train.jsonl", "".join(take_part(text.splitlines(keepends=True), part))
+    else:
+        path, text = folder / "train.json", json.dumps(take_part(json.loads(text), part))
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def run_seed(options: argparse.Namespace, train: Path, others: list[str], seed: int) -> dict[str, float]:
+    """Train with a seed, unless that is done, and return the scores on the test set by name."""
+    output = options.work / f"seed-{seed}"
+    results = output / "test_results.json"
+    if not results.exists():
+        _, dev, test = options.files
+        command = [sys.executable, EXAMPLES / options.script, train, "--dev", dev, "--test", test, "--output", output]
+        command += ["--seed", str(seed), "--threads", str(options.threads), "--resume", *others]
+        with (options.work / f"seed-{seed}.log").open("a", encoding="utf-8") as log:
+            subprocess.run([*map(str, command)], check=True, stdout=log, stderr=log)
+    scores = json.loads(results.read_text(encoding="utf-8"))
+    return {name: scores[f"test_{name}"] for name in options.metrics}
+
+
+def main() -> None:
+    """Train with each seed and report."""
+    options, others = parse_arguments()
+    options.work.mkdir(parents=True, exist_ok=True)
+    train = options.files[0]
+    if options.part < 1:
+        train = write_part(train, options.part, options.work)
+    print(f"{options.script} {options.files[0].name}, part {options.part:g}: {' '.join(others)}", flush=True)
+    rows = []
+    for seed in range(options.seeds):
+        start = time.perf_counter()
+        rows.append(run_seed(options, train, others, seed))
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in rows[-1].items())
+        print(f"seed {seed}: {shown}, {time.perf_counter() - start:.0f} s", flush=True)
+    for name in options.metrics:
+        values = [row[name] for row in rows]
+        spread = statistics.stdev(values) if len(values) > 1 else 0.0
+        print(f"{name}: mean {statistics.fmean(values):.4g} standard deviation {spread:.2g}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
