@@ -27,7 +27,7 @@ from elmo_hf.embedding import embed, load
 
 BATCH_SIZE = 1024
 LEARNING_RATE = 3e-3
-EPOCHS = 15
+EPOCHS = 40
 
 
 class Words(NamedTuple):

@@ -191,7 +191,9 @@ def train(task: Task, options: argparse.Namespace, seed: int) -> tuple[float, fl
         head_hidden_size=options.hidden_size,
         id2label=dict(enumerate(task.names)),
         # a model without ELMo takes its embeddings, whatever the number of layers
-        layer=0 if options.without_elmo else "mix",
+        layer=0 if options.without_elmo else options.layer,
+        mix_at=options.mix_at,
+        mix_regularization=options.mix_regularization,
     )
     embeddings = None
     if options.without_elmo:
@@ -225,26 +227,45 @@ def train(task: Task, options: argparse.Namespace, seed: int) -> tuple[float, fl
     return best, measure(trained.eval()[0], task, "test", embeddings), model.layer_weights()
 
 
-def main() -> None:
-    """Train with each seed and report."""
-    parser = argparse.ArgumentParser(description="Measure what ELMo adds to a task.")
-    parser.add_argument("files", nargs="+", help="train, dev and test; or one file of columns")
-    parser.add_argument("--head", required=True, help="linear, bilstm-crf, mean, max, bcn or esim")
+def layer_of(text: str) -> str | int:
+    """Read the name or the number of a layer."""
+    return int(text) if text.isdigit() else text
+
+
+def part_of(train: Sequence[Example], part: float, seed: int = 0) -> list[Example]:
+    """Take a share of the training set at random, the same with and without ELMo."""
+    return random.Random(seed).sample(train, round(part * len(train)))
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of the model and of its training, which other benchmarks have too."""
     parser.add_argument("--model", default=ELMO_TINY_EN, help="folder of the biLM; elmo-tiny-en by default")
-    parser.add_argument("--without-elmo", action="store_true", help="learn word embeddings instead")
-    parser.add_argument("--part", type=float, default=1.0, help="share of the training set that is used")
+    parser.add_argument("--mix-at", default="input", help="where the head reads ELMo: input (default), output or both")
+    parser.add_argument("--mix-regularization", type=float, default=0.0, help="lambda of the mix (default: 0)")
     parser.add_argument("--hidden-size", type=int, default=100, help="width of one direction of a biLSTM")
     parser.add_argument("--epochs", type=int, default=15, help="most epochs (default: 15)")
     parser.add_argument("--patience", type=int, default=4, help="epochs without a better score before the end")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="of Adam (default: 0.001)")
     parser.add_argument("--seeds", type=int, default=3, help="trainings, each with its own seed (default: 3)")
     parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
+
+
+def main() -> None:
+    """Train with each seed and report."""
+    parser = argparse.ArgumentParser(description="Measure what ELMo adds to a task.")
+    parser.add_argument("files", nargs="+", help="train, dev and test; or one file of columns")
+    parser.add_argument("--head", required=True, help="linear, bilstm-crf, mean, max, bcn or esim")
+    parser.add_argument("--without-elmo", action="store_true", help="learn word embeddings instead")
+    parser.add_argument("--part", type=float, default=1.0, help="share of the training set that is used")
+    parser.add_argument(
+        "--layer", default="mix", type=layer_of, help="mix (default), average, top, or a layer's number"
+    )
+    add_training(parser)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     sets = read_sets(options.files)
-    # the same part with and without ELMo
-    sets["train"] = random.Random(0).sample(sets["train"], round(options.part * len(sets["train"])))
+    sets["train"] = part_of(sets["train"], options.part)
     task = Task(sets, options.model, with_elmo=not options.without_elmo)
     kind = "without ELMo" if options.without_elmo else "with ELMo"
     print(

@@ -11,7 +11,11 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def script(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def script(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    library_logging: None,  # noqa: ARG001 - benchmarks change it
+) -> ModuleType:
     """Import the benchmark that a module of tests is named after; it may import others of the folder."""
     monkeypatch.syspath_prepend(str(FOLDER))
     name = request.module.__name__.rpartition("test_")[2]
