@@ -25,6 +25,7 @@ PARTS = (
     ("layers.", LAYER),
     ("scalar_mix.", "mix"),
     ("softmax.", "softmax"),
+    ("task_embeddings.", "words of the task"),
 )
 
 # PyTorch's names for what safetensors abbreviates
@@ -48,10 +49,8 @@ def describe(folder: str | Path) -> list[tuple[str, str]]:
         raise ElmoError(f"The files of weights in {folder} hold no weights: convert it again.")
     return [
         ("model", f"{_describe_class(config)}, {', '.join(sorted(dtypes))}"),
-        ("layers", describe_layers(config)),
-        ("vectors", f"{config.hidden_size} wide, forward and backward half of {config.hidden_size // 2}"),
-        ("cells", f"{config.intermediate_size} wide, {_describe_clips(config)}"),
-        ("words", _describe_words(config)),
+        *(_describe_bilm(config) if config.mix_at != "none" else []),
+        *([("head reads", _describe_task(config))] if config.task_embedding_dim else []),
         ("tokenizer", _describe_tokenizer(folder)),
         ("parameters", f"{total:,}"),
         *((f"  {part}", f"{count:>{len(f'{total:,}')},}  {count / total:6.1%}") for part, count in counts.items()),
@@ -161,6 +160,30 @@ def _order_of(part: str) -> tuple[int, str]:
     order = [name for _, name in PARTS]
     stem = part.rstrip("0123456789").rstrip()
     return (order.index(stem) if stem in order else len(order), part)
+
+
+def _describe_bilm(config: ElmoConfig) -> list[tuple[str, str]]:
+    return [
+        ("layers", describe_layers(config)),
+        ("vectors", f"{config.hidden_size} wide, forward and backward half of {config.hidden_size // 2}"),
+        ("cells", f"{config.intermediate_size} wide, {_describe_clips(config)}"),
+        ("words", _describe_words(config)),
+    ]
+
+
+def _describe_task(config: ElmoConfig) -> str:
+    """Describe what the head of a task's model reads beside ELMo."""
+    parts = []
+    if config.task_word_embedding_dim:
+        # without padding and the unknown word
+        words = counted(config.num_task_words - 2, "word")
+        kind = "trained" if config.train_task_words else "fixed"
+        parts.append(f"{words} of the task, {config.task_word_embedding_dim} wide, {kind}")
+    if config.task_char_embedding_dim:
+        filters = " ".join(f"{width}x{number}" for width, number in config.task_char_filters)
+        parts.append(f"characters, {config.task_char_embedding_dim} wide, filters {filters}")
+    parts.append("no ELMo" if config.mix_at == "none" else f"the mix at {config.mix_at}")
+    return "; ".join(parts)
 
 
 def _describe_class(config: ElmoConfig) -> str:

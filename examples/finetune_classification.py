@@ -36,7 +36,14 @@ from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
+from elmo_hf.training.finetuning import (
+    describe_base,
+    find_word_vectors,
+    finish,
+    load_task_model,
+    predict,
+    train,
+)
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -260,15 +267,21 @@ def main() -> None:
     labels = None if problem == "regression" else find_labels(splits.get("train", []), options.labels)
     if labels == [] and "train" in splits:
         raise ElmoError("The training data has no label at all: give some, or --labels.")
+    vectors = find_word_vectors(
+        options, {name: [text for each in part for text in parts_of(each)] for name, part in splits.items()}
+    )
     model, tokenizer = load_task_model(
         ElmoForSequenceClassification,
         options.model,
         labels,
         problem_type=PROBLEMS[problem][0],
         default_head="esim" if pairs else None,
+        word_vectors=vectors,
         **options.model_fields(),
     )
     print(describe_base(options.model, model.config))
+    if vectors is not None:
+        print(vectors.report)
     if 1 + pairs not in model.head.num_sentences:
         raise ElmoError(
             f"The data has {'pairs' if pairs else 'single texts'}, which the head {model.config.head} does not read: "

@@ -39,7 +39,14 @@ from elmo_hf.data.coreference_scores import score_clusters
 from elmo_hf.files import naming_errors
 from elmo_hf.model.coreference_elmo import find_clusters
 from elmo_hf.training.documents import CutDocuments, DocumentCollator, encode_document
-from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
+from elmo_hf.training.finetuning import (
+    describe_base,
+    find_word_vectors,
+    finish,
+    load_task_model,
+    predict,
+    train,
+)
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, at_least, parse_options, read_splits
 
 
@@ -175,8 +182,16 @@ def main() -> None:
     splits = read_splits(options, read_documents, load_documents)
     if not options.keep_singletons:
         splits = {name: [drop_singletons(document) for document in part] for name, part in splits.items()}
-    model, tokenizer = load_task_model(ElmoForCoreferenceResolution, options.model, (), **options.model_fields())
+    vectors = find_word_vectors(
+        options,
+        {name: [words for document in part for words in document.sentences] for name, part in splits.items()},
+    )
+    model, tokenizer = load_task_model(
+        ElmoForCoreferenceResolution, options.model, (), word_vectors=vectors, **options.model_fields()
+    )
     print(describe_base(options.model, model.config))
+    if vectors is not None:
+        print(vectors.report)
     speakers = model.config.use_speakers
     trainer, rows = train(
         options,

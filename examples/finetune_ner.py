@@ -33,7 +33,14 @@ from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
+from elmo_hf.training.finetuning import (
+    describe_base,
+    find_word_vectors,
+    finish,
+    load_task_model,
+    predict,
+    train,
+)
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -235,14 +242,18 @@ def main() -> None:
     splits = read_sentences(options)
     labels = find_labels(splits, options.labels)
     spans = tag_scheme(labels) is not None
+    vectors = find_word_vectors(options, {name: [words for words, _ in part] for name, part in splits.items()})
     model, tokenizer = load_task_model(
         ElmoForTokenClassification,
         options.model,
         labels,
         default_head="bilstm-crf" if spans else None,
+        word_vectors=vectors,
         **options.model_fields(),
     )
     print(describe_base(options.model, model.config))
+    if vectors is not None:
+        print(vectors.report)
     names: Any = model.config.id2label
     numbers: Any = model.config.label2id
     trainer, rows = train(

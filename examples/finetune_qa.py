@@ -29,7 +29,14 @@ from elmo_hf import ElmoError, ElmoForQuestionAnswering, ElmoTokenizer
 from elmo_hf.data.questions import Question, load_questions, read_questions, score_answers
 from elmo_hf.files import naming_errors
 from elmo_hf.prediction.answers import MAX_ANSWER_WORDS, MAX_CONTEXT_WORDS, best_spans, cut_windows, span_chances
-from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
+from elmo_hf.training.finetuning import (
+    describe_base,
+    find_word_vectors,
+    finish,
+    load_task_model,
+    predict,
+    train,
+)
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, at_least, parse_options, read_splits
 
 
@@ -255,10 +262,21 @@ def main() -> None:
     set_verbosity_error()
     disable_progress_bar()
     splits = read_splits(options, read_questions, load_questions)
+    vectors = find_word_vectors(
+        options,
+        {name: [text for asked in part for text in (asked.question, asked.context)] for name, part in splits.items()},
+    )
     model, tokenizer = load_task_model(
-        ElmoForQuestionAnswering, options.model, (), default_head="bidaf", **options.model_fields()
+        ElmoForQuestionAnswering,
+        options.model,
+        (),
+        default_head="bidaf",
+        word_vectors=vectors,
+        **options.model_fields(),
     )
     print(describe_base(options.model, model.config))
+    if vectors is not None:
+        print(vectors.report)
     # where the words of a row are
     tokenizer.padding_side = "right"
     windows: list[Window] = []

@@ -29,7 +29,14 @@ from elmo_hf.data.frame_scores import roles_report, score_roles
 from elmo_hf.data.frames import Frame, FramedSentence, load_frames, read_frames, write_json_frames
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import describe_base, finish, load_task_model, predict, train
+from elmo_hf.training.finetuning import (
+    describe_base,
+    find_word_vectors,
+    finish,
+    load_task_model,
+    predict,
+    train,
+)
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -186,11 +193,15 @@ def main() -> None:
     set_verbosity_error()
     disable_progress_bar()
     splits = read_splits(options, read_frames, load_frames)
+    vectors = find_word_vectors(
+        options, {name: [sentence.words for sentence in part] for name, part in splits.items()}
+    )
     model, tokenizer = load_task_model(
         ElmoForTokenClassification,
         options.model,
         find_labels(splits, options.labels),
         default_head=HEAD,
+        word_vectors=vectors,
         head_fields={"head_hidden_size": HEAD_HIDDEN_SIZE, "classifier_dropout": DROPOUT},
         **options.model_fields(),
     )
@@ -199,6 +210,8 @@ def main() -> None:
             f"{options.model} has the head {model.config.head or 'linear'}: begin from the language model."
         )
     print(describe_base(options.model, model.config))
+    if vectors is not None:
+        print(vectors.report)
     # where the words of a row are
     tokenizer.padding_side = "right"
     numbers: Any = model.config.label2id

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from elmo_hf import ElmoConfig, ElmoError
+from elmo_hf import ElmoConfig, ElmoError, ElmoForTokenClassification
 from elmo_hf.inspection import describe, describe_layers, read_config, read_json, readable_size
 from elmo_hf_conversion import convert
 from support.original_formats import write_training_folder
+from support.tiny_models import tiny_model
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,22 @@ def test_the_softmax_is_counted_last(tmp_path: Path) -> None:
     # 12 words and padding
     assert int(rows["  softmax"].split()[0]) == 13 * 4 + 13
     assert "task" not in parts
+
+
+@pytest.mark.parametrize(("place", "reads"), [("both", "the mix at both"), ("none", "no ELMo")])
+def test_says_what_a_head_reads_beside_elmo(place: str, reads: str, tmp_path: Path) -> None:
+    words = {"num_task_words": 1202, "task_word_embedding_dim": 4, "train_task_words": True}
+    fields = {"head": "bilstm-crf", "mix_at": place, "task_char_embedding_dim": 2, **words}
+    tiny_model(ElmoForTokenClassification, **fields).save_pretrained(tmp_path)
+
+    rows = dict(describe(tmp_path))
+
+    assert (
+        rows["head reads"] == f"1,200 words of the task, 4 wide, trained; characters, 2 wide, filters 3x128; {reads}"
+    )
+    assert ("layers" in rows) == (place == "both")
+    # words, characters, filters and their biases
+    assert rows["  words of the task"].split()[0] == f"{1202 * 4 + 262 * 2 + 128 * (3 * 2 + 1):,}"
 
 
 def test_what_may_be_a_name_on_the_hub_names_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

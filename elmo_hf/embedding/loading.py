@@ -45,6 +45,10 @@ def load(
         integers = _integer_weights(folder)
         with quiet_loading():
             model, report = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
+    if not hasattr(model, "has_bilm") and model.config.mix_at == "none":
+        raise ElmoError(
+            f"{folder} is a task's model without ELMo (its mix_at is 'none'), which has no vectors to give."
+        )
     _check_softmax(folder, model, report)
     problems = {
         "lack, or have in another shape,": [

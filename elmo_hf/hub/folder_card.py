@@ -20,6 +20,10 @@ MOST_LABELS = 50
 
 ABOUT = 'ELMo, a bidirectional language model (Peters et al. 2018, "Deep contextualized word representations"). '
 
+WITHOUT_ELMO = (
+    "A model of the words of its task, without the ELMo of Peters et al. 2018, to compare with one that has it. "
+)
+
 INTRODUCTION = {
     VECTORS: "It gives a vector for each word in its sentence.",
     "fill-mask": "It gives a vector for each word in its sentence, and predicts words from those around them.",
@@ -89,7 +93,7 @@ def card_sections(folder: Path, model: Model, scores: Scores) -> dict[str, list[
     if model.task in ("token-classification", "text-classification"):
         facts.insert(1, ("labels", _labels(config)))
     return {
-        "": [ABOUT + INTRODUCTION[model.kind], table(("", ""), facts)],
+        "": [(WITHOUT_ELMO if config.mix_at == "none" else ABOUT) + INTRODUCTION[model.kind], table(("", ""), facts)],
         "Use": usage_blocks(model),
         "Training": training_blocks(config),
         "Results": result_blocks(config, scores),

@@ -142,6 +142,10 @@ def _check_model(model: PreTrainedModel) -> None:
             f"The head {model.config.head!r} of this {name} has no ONNX form: export its biLM, `model.elmo`, and run "
             "the head on its layers."
         )
+    if getattr(model, "task_embeddings", None) is not None:
+        raise ElmoError(
+            f"This {name} reads words of its task, which have no ONNX form: export its biLM, `model.elmo`."
+        )
     dtypes = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
     if dtypes != {torch.float32}:
         raise ElmoError(f"This {name} is in {model.dtype}: load it with dtype=torch.float32 to export it.")

@@ -238,6 +238,8 @@ def read_layer_weights(name: str) -> dict[str, list[float]]:
         raise ElmoError(f"{name} cannot be loaded: {one_line(error)}") from error
     if report["missing_keys"]:
         raise ElmoError(f"The weights in {name} lack {first_of(report['missing_keys'])}: save the model again.")
+    if not model.has_bilm:
+        raise ElmoError(f"{name} has no biLM, whose layers it could weigh: give a model that was trained with ELMo.")
     short = Path(name).resolve().name if Path(name).exists() else name
     return {f"{short}, {where}": mix["weights"] for where, mix in model.layer_weights().items()}
 

@@ -67,7 +67,7 @@ def is_document(row: Row) -> bool:
 
 
 def join_layers(rows: Sequence[Row], sentences: Sequence[Row]) -> list[dict[str, Any]]:
-    """Bring the layers of sentences into the rows of their documents, in place of `char_ids`.
+    """Bring the layers of sentences into the rows of their documents.
 
     Args:
         rows: The documents.
@@ -76,8 +76,7 @@ def join_layers(rows: Sequence[Row], sentences: Sequence[Row]) -> list[dict[str,
     done, rest = [], iter(sentences)
     for row in rows:
         own = [next(rest)["bilm_layers"] for _ in row["input_ids"]]
-        kept = {name: value for name, value in row.items() if name != "char_ids"}
-        done.append({**kept, "bilm_layers": torch.cat(own)} if own else kept)
+        done.append({**row, "bilm_layers": torch.cat(own)} if own else dict(row))
     return done
 
 

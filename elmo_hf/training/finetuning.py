@@ -7,7 +7,8 @@ import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from transformers import (
 
 from elmo_hf.bundled import model_folder
 from elmo_hf.data.batches import batches_by_length
+from elmo_hf.data.word_vectors import WordVectors, build_word_vectors
 from elmo_hf.embedding.loading import first_of, quiet_loading
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
@@ -55,7 +57,8 @@ Model = TypeVar("Model", bound=ElmoTaskModel)
 JOB_FILE = "finetuning.json"
 JOB_OPTIONS = (
     "model", "epochs", "batch_size", "accumulate", "learning_rate", "schedule", "warmup_steps", "weight_decay",
-    "mix_regularization", "dropout", "head_hidden_size", "bf16", "seed",
+    "mix_regularization", "dropout", "head_hidden_size", "bf16", "seed", "word_vectors", "word_vectors_dim",
+    "train_word_vectors", "task_chars",
 )  # fmt: skip
 
 # what the models of a task do with `elmo-hf predict`
@@ -70,6 +73,54 @@ USES = {
 LAYERS_LIMIT = 4 * 2**30
 
 
+def find_word_vectors(
+    options: FineTuningOptions, texts: Mapping[str, Iterable[str | Sequence[str]]]
+) -> WordVectors | None:
+    """Choose the words of which the task's model has vectors, as the options say.
+
+    Args:
+        options: The options of the run.
+        texts: For each split its texts, which the model's tokenizer cuts into words, or their words. A file of vectors
+            is searched for the words of all splits, because more of them cost no training; vectors that are learned
+            are those of `train`.
+
+    Returns:
+        The words and their vectors for `load_task_model`, or `None` if the options ask for none.
+
+    Raises:
+        ElmoError: If the file cannot be read or has none of the words, or there are no words.
+    """
+    if options.word_vectors is None and options.word_vectors_dim is None:
+        return None
+    used = texts if options.word_vectors is not None else {"train": texts.get("train", ())}
+    counts: Counter[str] = Counter()
+    raw: dict[str, None] = {}
+    for text in (text for part in used.values() for text in part):
+        if isinstance(text, str):
+            # a context has many questions
+            raw[text] = None
+        else:
+            counts.update(text)
+    if raw:
+        tokenizer = _load_tokenizer(str(model_folder(options.model)))
+        for text in raw:
+            counts.update(tokenizer.tokenize(text))
+    return build_word_vectors(counts, options.word_vectors, options.word_vectors_dim)
+
+
+def _load_tokenizer(name: str, vectors: WordVectors | None = None) -> ElmoTokenizer:
+    """Load the tokenizer of a model, with the words that have vectors.
+
+    Raises:
+        ElmoError: If there is none, or it is damaged.
+    """
+    own = {} if vectors is None else {"task_vocab": vectors.words, "task_lookup": vectors.lookup}
+    try:
+        return ElmoTokenizer.from_pretrained(name, **own)
+    except (OSError, ValueError) as error:
+        raise ElmoError(f"{name} cannot be loaded: {' '.join(str(error).split())[:300]}") from error
+
+
 def load_task_model(
     cls: type[Model],
     name: str,
@@ -77,6 +128,7 @@ def load_task_model(
     *,
     default_head: str | None = None,
     head_fields: Mapping[str, Any] | None = None,
+    word_vectors: WordVectors | None = None,
     **fields: Any,
 ) -> tuple[Model, ElmoTokenizer]:
     """Load a language model with a new head for these labels, or a model of this task to train further.
@@ -87,14 +139,15 @@ def load_task_model(
         labels: All labels of the data; none for a task that has no labels, and `None` for regression.
         default_head: The head for a language model if `fields` names none.
         head_fields: Other fields for the head of a language model, where `fields` has none.
+        word_vectors: The vectors of the task's own words, for a language model; those without a table are trained.
         **fields: Fields of the configuration to set; `None` keeps the model's own value.
 
     Returns:
         The model, with the labels in its configuration, and its tokenizer.
 
     Raises:
-        ElmoError: If there is no such model, or it is one of this task with other labels or another head, or weights
-            are missing that are not those of a new head.
+        ElmoError: If there is no such model, or it is one of this task with other labels, words or another head, or
+            weights are missing that are not those of a new head.
     """
     name = str(model_folder(name))
     fields = {field: value for field, value in fields.items() if value is not None}
@@ -108,6 +161,9 @@ def load_task_model(
                 raise ElmoError(
                     f"{name} has the labels {', '.join(own)}, and the data {extra}: begin from the language model."
                 )
+            if word_vectors is not None:
+                own_words = "words of its own" if config.task_word_embedding_dim else "no words beside ELMo"
+                raise ElmoError(f"{name} reads {own_words}: leave the word vectors, or begin from the language model.")
             head = config.head or next(iter(cls.heads))
             if fields.get("head", head) != head:
                 raise ElmoError(f"{name} has the head {head}: leave it, or begin from the language model.")
@@ -115,6 +171,9 @@ def load_task_model(
         else:
             defaults = {"head": default_head, **(head_fields or {})}
             fields = {field: value for field, value in defaults.items() if value is not None} | fields
+        if word_vectors is not None:
+            fields |= {"num_task_words": len(word_vectors.words) + 2, "task_word_embedding_dim": word_vectors.width}
+            fields["train_task_words"] = word_vectors.table is None or fields.get("train_task_words", False)
         names = {0: "score"} if labels is None else dict(enumerate(labels))
         if names:
             fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
@@ -124,7 +183,13 @@ def load_task_model(
         has_task = config.architectures == [cls.__name__]
         if missing := [key for key in report["missing_keys"] if has_task or key.startswith("elmo.")]:
             raise ElmoError(f"The weights in {name} lack {first_of(missing)}: save or convert the model again.")
-        return model, ElmoTokenizer.from_pretrained(name)
+        if word_vectors is not None and word_vectors.table is not None:
+            table = model.task_embeddings.word_embeddings.weight
+            table.data.copy_(torch.from_numpy(word_vectors.table))
+        if not has_task and not model.has_bilm:
+            # of a language model that is not in it
+            model.config.training_history = None
+        return model, _load_tokenizer(name, word_vectors)
     except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         given = ", ".join(
             f"{field} {value}" for field, value in fields.items() if not field.endswith(("2label", "2id"))
@@ -156,8 +221,12 @@ def layers_size(config: PreTrainedConfig, rows: Sequence[Row]) -> int:
 
 
 def layers_pay(model: ElmoTaskModel, *rows: Sequence[Row]) -> bool:
-    """Return whether the biLM is frozen and the layers of all rows fit in memory."""
-    return model.config.freeze_bilm and sum(layers_size(model.config, part) for part in rows) <= LAYERS_LIMIT
+    """Return whether there is a frozen biLM and the layers of all rows fit in memory."""
+    return (
+        model.has_bilm
+        and model.config.freeze_bilm
+        and sum(layers_size(model.config, part) for part in rows) <= LAYERS_LIMIT
+    )
 
 
 @torch.no_grad()
@@ -179,16 +248,19 @@ def compute_layers(
         device: The device to move the model to first; by default it stays where it is.
 
     Returns:
-        The rows without `char_ids`, and with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`. Rows
-        that the biLM reads alike share them; those of the sentences of a document are one behind the other.
+        The rows with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`. Rows that the biLM reads alike
+        share them; those of the sentences of a document are one behind the other. Rows have `char_ids`, as small
+        integers, only if the head reads characters of its own.
 
     Raises:
-        ElmoError: If the biLM is to be trained.
+        ElmoError: If the biLM is to be trained, or there is none.
     """
+    if model.config.mix_at == "none":
+        raise ElmoError("This model has no biLM (its mix_at is 'none'): there are no layers to compute.")
     if rows and is_document(rows[0]):
         bilm: Any = model.base_model
         sentences = compute_layers(bilm, tokenizer, split_documents(rows), batch_size=batch_size, device=device)
-        return join_layers(rows, sentences)
+        return join_layers([what_head_reads(model, row) for row in rows], sentences)
     if not model.config.freeze_bilm:
         raise ElmoError("The biLM is trained, so its layers change: freeze it, or do not compute them once.")
     training = model.training
@@ -208,10 +280,22 @@ def compute_layers(
         for number, row, words in zip(numbers, layers, batch["attention_mask"].bool(), strict=True):
             shared = row[words].cpu()
             for member in groups[number]:
-                kept = {name: value for name, value in rows[member].items() if name != "char_ids"}
-                done[member] = {**kept, "bilm_layers": shared}
+                done[member] = {**what_head_reads(model, rows[member]), "bilm_layers": shared}
     model.train(training)
     return done
+
+
+def what_head_reads(model: ElmoPreTrainedModel, row: Row) -> dict[str, Any]:
+    """Return a row without what only a biLM reads; `char_ids` stay, as small integers, if the head reads them."""
+    kept = {name: value for name, value in row.items() if name != "char_ids"}
+    if model.config.task_char_embedding_dim:
+        # a list of numbers would take many times the memory
+        dtype = np.min_scalar_type(model.config.char_vocab_size)
+        char_ids = row["char_ids"]
+        kept["char_ids"] = (
+            [np.asarray(part, dtype) for part in char_ids] if is_document(row) else np.asarray(char_ids, dtype)
+        )
+    return kept
 
 
 class LayersCollator:
@@ -274,6 +358,8 @@ def train(
     once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
     if once:
         rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
+    elif not model.has_bilm:
+        rows = {name: [what_head_reads(model, row) for row in part] for name, part in rows.items()}
     trainer = OwnCardTrainer(
         model,
         arguments,
@@ -332,6 +418,8 @@ def describe_base(name: str, config: ElmoConfig) -> str:
     Raises:
         ElmoError: If the record of its trainings is damaged.
     """
+    if config.mix_at == "none":
+        return "model: words of the task alone, without ELMo"
     records = [record for record in trainings(config) if record["task"] == LANGUAGE_MODELING]
     texts = " and then ".join(text for record in records if (text := describe_text(record)))
     return f"model: {name}, whose language model was trained on {texts or 'a text that is not recorded'}"
@@ -348,19 +436,31 @@ def describe_finetuning(
         tokenizer: Its tokenizer.
         rows: The training data.
     """
+    config = model.config
+    own: dict[str, Any] = {}
+    if config.task_word_embedding_dim:
+        # a model that is trained further keeps the vectors that it has
+        name = options.word_vectors and public_name(options.word_vectors)
+        own["word_vectors"] = name or ("learned" if options.word_vectors_dim else None)
+        own |= {"word_vectors_dim": config.task_word_embedding_dim, "train_word_vectors": config.train_task_words}
+    if config.task_char_embedding_dim:
+        own["task_chars"] = config.task_char_embedding_dim
+    # without its biLM, nothing of a language model is in the model
+    has_base = model.has_bilm or config.training_history
     files = [] if options.train is None else [options.train]
     split = options.splits[0] if options.dataset is not None else None
     return {
         "task": TASKS[type(model).__name__],
-        "base_model": public_model_name(options.model),
+        "base_model": public_model_name(options.model) if has_base else None,
         **describe_source(files, options.dataset, config=options.dataset_config, split=split),
         **count_rows(split_documents(rows), tokenizer),
         "settings": {
             "batch_size": options.batch_size,
-            "head": model.config.head or next(iter(model.heads)),
-            "mix_at": model.config.mix_at,
-            "freeze_bilm": model.config.freeze_bilm,
-            "dropout": model.config.classifier_dropout,
+            "head": config.head or next(iter(model.heads)),
+            "mix_at": config.mix_at,
+            **({"freeze_bilm": config.freeze_bilm} if model.has_bilm else {}),
+            "dropout": config.classifier_dropout,
+            **{name: value for name, value in own.items() if value is not None},
         },
     }
 
@@ -508,16 +608,19 @@ def write_card(
     folder = Path(folder)
     base_name = public_model_name(base)
     bilm = "was left as it is" if model.config.freeze_bilm else "was trained, too"
+    made = (
+        f"{base_name} with the head `{{head}}`; the biLM {bilm}" if model.has_bilm else "a head `{head}` without ELMo"
+    )
     # the name of the folder means nothing to others, and that of the repository is above the card
     title = f"ELMo for {task.replace('-', ' ')}, fine-tuned on {data}"
     read = read_model(folder)
     head = model.config.head or next(iter(model.heads))
     sections = card_sections(folder, read, scores)
-    sections[""].insert(1, f"It is {base_name} with the head `{head}`; the biLM {bilm}.")
+    sections[""].insert(1, f"It is {made.format(head=head)}.")
     words = [*command[:2], *map(_without_folder, command[2:])]
     sections["Training"] += ["Made by", f"    {shlex.join(words)}"]
     sections["Results"] += [code_block(report)] if report else []
-    sections["Layers"] = [
+    sections["Layers"] = model.has_bilm * [
         "What the task makes of the layers, from the token layer up:",
         table(
             ("mix at", "shares", "gamma"),
@@ -532,7 +635,7 @@ def write_card(
         "library_name": "transformers",
         **hub_tags(task),
         # only names on the Hub
-        "base_model": base if "/" in base and not Path(base).exists() else None,
+        "base_model": base if model.has_bilm and "/" in base and not Path(base).exists() else None,
         "datasets": sets or None,
         "model-index": model_index(title, task, sets[-1], scores) if sets else None,
     }
@@ -553,11 +656,13 @@ __all__ = [
     "compute_layers",
     "describe_base",
     "describe_result",
+    "find_word_vectors",
     "finish",
     "layers_pay",
     "layers_size",
     "load_task_model",
     "predict",
     "train",
+    "what_head_reads",
     "write_card",
 ]

@@ -18,6 +18,9 @@ Example = TypeVar("Example")
 # a pair that is cut keeps at least one word on each side
 MIN_MAX_WORDS = 3
 
+# the width of a character in the paper's named entity recogniser
+TASK_CHAR_DIM = 16
+
 # the default when the biLM is trained together with a head
 UNFROZEN_LEARNING_RATE = 1e-4
 
@@ -42,6 +45,11 @@ class FineTuningOptions:
         mix_regularization: Lambda of the paper; `None` keeps the configuration's.
         dropout: Dropout on the vectors that the head reads; `None` keeps the configuration's.
         unfreeze: Whether to train the biLM too.
+        without_elmo: Whether the head reads the task's own words and characters alone.
+        word_vectors: A file of word vectors, which the head reads beside ELMo.
+        word_vectors_dim: The width of word vectors that are learned with the task.
+        train_word_vectors: Whether to train the vectors of the file.
+        task_chars: Whether the head reads the characters of words beside ELMo, by convolutions of its own.
         layers_once: Whether to compute the layers of a frozen biLM once; `None` does so if they fit in memory.
         epochs: The number of epochs.
         batch_size: Sentences, or documents, per batch.
@@ -77,6 +85,11 @@ class FineTuningOptions:
     mix_regularization: float | None = None
     dropout: float | None = None
     unfreeze: bool = False
+    without_elmo: bool = False
+    word_vectors: str | None = None
+    word_vectors_dim: int | None = None
+    train_word_vectors: bool = False
+    task_chars: bool = False
     layers_once: bool | None = None
     epochs: float = 10.0
     batch_size: int = 32
@@ -112,10 +125,12 @@ class FineTuningOptions:
         return {
             "head": self.head,
             "head_hidden_size": self.head_hidden_size,
-            "mix_at": self.mix_at,
+            "mix_at": "none" if self.without_elmo else self.mix_at,
             "mix_regularization": self.mix_regularization,
             "classifier_dropout": self.dropout,
             "freeze_bilm": not self.unfreeze,
+            "train_task_words": self.train_word_vectors or None,
+            "task_char_embedding_dim": TASK_CHAR_DIM if self.task_chars else None,
         }
 
     def training_arguments(self, best: str, *, evaluate: bool) -> TrainingArguments:
@@ -209,6 +224,7 @@ def add_options(
         )
     model = parser.add_argument_group("model")
     _add_model_options(model, tuple(heads or cls.heads), usual_head, head_hidden_size, dropout)
+    _add_word_options(parser.add_argument_group("words of the task beside ELMo"))
     _add_training_options(parser.add_argument_group("training"), learning_rate, batch_size, inputs)
     parser.set_defaults(default_learning_rate=learning_rate)
     return data
@@ -243,6 +259,25 @@ def _add_model_options(
         action=argparse.BooleanOptionalAction,
         help="compute the layers of a frozen biLM once, or in every epoch (default: once if they fit in memory)",
     )
+
+
+def _add_word_options(words: Any) -> None:
+    vectors = words.add_mutually_exclusive_group()
+    vectors.add_argument(
+        "--word-vectors",
+        metavar="FILE",
+        help="vectors of words in the format of GloVe, word2vec or fastText (.vec); may be compressed",
+    )
+    vectors.add_argument(
+        "--word-vectors-dim", type=at_least(1), metavar="N", help="learn vectors of this width with the task instead"
+    )
+    words.add_argument("--train-word-vectors", action="store_true", help="train the vectors of the file")
+    words.add_argument(
+        "--task-chars",
+        action="store_true",
+        help="read the characters of words by convolutions of the task, as the paper's model of names does",
+    )
+    words.add_argument("--without-elmo", action="store_true", help="read these words and characters alone")
 
 
 def _add_training_options(training: Any, learning_rate: float, batch_size: int, inputs: str) -> None:
@@ -290,6 +325,11 @@ def parse_options(parser: argparse.ArgumentParser, cls: type[Options]) -> Option
         parser.error(f"give files or --dataset: {files[0]} would not be read")
     if options.max_words < MIN_MAX_WORDS:
         parser.error(f"--max-words is {options.max_words}: give {MIN_MAX_WORDS} or more")
+    if options.without_elmo and (options.unfreeze or options.mix_at is not None):
+        parser.error("--without-elmo leaves no ELMo for --unfreeze or --mix-at")
+    own = options.word_vectors is not None or options.word_vectors_dim is not None or options.task_chars
+    if options.without_elmo and not own:
+        parser.error("--without-elmo needs --word-vectors, --word-vectors-dim or --task-chars, to have words to read")
     if options.patience is not None and not options.has_dev:
         parser.error("--patience needs --dev, or a second one of --splits")
     if options.output.exists() and not options.output.is_dir():

@@ -11,11 +11,12 @@ import pytest
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from elmo_hf import ElmoForTokenClassification, ElmoInt8Config
+from elmo_hf import ElmoForTokenClassification, ElmoInt8Config, ElmoTokenizer
 from elmo_hf.embedding import embed, load
 from elmo_hf.errors import ElmoError
 from support.damage import set_weight
 from support.sentence_vectors import Loaded, alone
+from support.tiny_models import tiny_model
 
 
 def test_loads_a_model_in_evaluation_mode(loaded: Loaded) -> None:
@@ -125,6 +126,20 @@ def test_weights_that_are_no_numbers(change: Callable[[np.ndarray], np.ndarray],
 
     with pytest.raises(ElmoError, match=message):
         load(copy)
+
+
+def test_a_tagger_with_words_of_its_own_gives_vectors_and_one_without_elmo_none(tmp_path: Path) -> None:
+    tokenizer = ElmoTokenizer(max_characters_per_token=20, task_vocab=["king"])
+    for place in ("input", "none"):
+        fields = {"mix_at": place, "num_task_words": 3, "task_word_embedding_dim": 4, "num_labels": 3}
+        tiny_model(ElmoForTokenClassification, **fields).save_pretrained(tmp_path / place)
+        tokenizer.save_pretrained(tmp_path / place)
+
+    model, again = load(tmp_path / "input")
+    (vectors,) = embed(model, again, [["the", "king"]])
+    assert vectors.shape == (2, 16)
+    with pytest.raises(ElmoError, match=r"none is a task's model without ELMo \(its mix_at is 'none'\), which has no"):
+        load(tmp_path / "none")
 
 
 def test_loads_int8_weights(loaded: Loaded, tmp_path: Path) -> None:

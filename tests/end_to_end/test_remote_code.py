@@ -30,12 +30,16 @@ else:
     import elmo_hf
 import numpy as np, torch
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 torch.set_num_threads(1)
 options = {} if how == "with" else {"trust_remote_code": True}
 config = AutoConfig.from_pretrained(source, **options)
 tokenizer = AutoTokenizer.from_pretrained(source, **options)
 model = AutoModel.from_pretrained(source, **options)
 tagger = AutoModelForTokenClassification.from_pretrained(source, **options)
+# Transformers has no Auto class for it
+resolver = get_class_from_dynamic_module(config.auto_map["ElmoForCoreferenceResolution"].split("--")[-1], source)
+assert resolver(config).decode
 assert config.model_type == "elmo" and type(tokenizer).__name__ == "ElmoTokenizer" and tokenizer.is_fast
 if how != "both":
     for part in (type(config), type(tokenizer), type(model), type(tagger)):

@@ -65,6 +65,15 @@ def assert_predict_agrees(data: str, predictions: str) -> None:
             assert result.get("labels", result.get("label")) == expected
 
 
+def test_reads_word_vectors_of_raw_text(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    train = written([10, 9, 9, 10])
+    run(train, f"--dev={train}", "--word-vectors-dim=4", "--task-chars", "--head=bcn", "--mix-at=both")
+
+    assert "4 wide, learned with the task\n" in capsys.readouterr().out
+    assert load("out")[0].config.head_input_size == 4 + 128 + 256
+    assert_predict_agrees(train, "out/dev.jsonl")
+
+
 def test_learns_classes(run: Run) -> None:
     train = written([10, 9, 9, 10])
     run(train, f"--dev={train}", "--epochs=15", "--learning-rate=0.02", "--dropout=0", "--head=max")

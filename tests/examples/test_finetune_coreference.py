@@ -84,6 +84,18 @@ def test_learns_clusters_from_columns(run: Run, capsys: pytest.CaptureFixture[st
     assert "- coreference-resolution" in card
 
 
+@pytest.mark.parametrize("place", [[], ["--without-elmo"]], ids=["beside", "without"])
+def test_reads_word_vectors_and_characters_beside_elmo_or_without(place: list[str], run: Run) -> None:
+    Path("vectors.txt").write_text("ann 1 2\nbob 3 4\ndog 5 6\n", encoding="utf-8")
+    run("--dev=train.jsonl", "--word-vectors=vectors.txt", "--task-chars", *place)
+
+    weights = load_file("out/model.safetensors")
+    assert weights["task_embeddings.word_embeddings.weight"][2:].tolist() == [[5, 6], [1, 2], [3, 4]]
+    assert any(name.startswith("elmo.") for name in weights) == (not place)
+    run("--model=out", "--test=train.jsonl", "--output=again", train="")
+    assert results("again")["test_conll"] == results()["dev_conll"]
+
+
 def test_a_trained_model_is_measured_alone_with_single_mentions(run: Run) -> None:
     run("--dev=train.jsonl")
 

@@ -115,6 +115,61 @@ def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert names == [("PER", "Peter Abbot"), ("LOC", "Paris"), ("LOC", "New York"), ("PER", "Peter")]
 
 
+VECTORS = "peter 1 0 0.5\nparis 0 1 0.25\nking -1 -1 0\n. 0.5 0.5 0.5\nunused 9 9 9\n"
+
+
+@pytest.mark.parametrize("place", [[], ["--mix-at=output"], ["--without-elmo"]], ids=["input", "output", "none"])
+def test_reads_word_vectors_and_characters_beside_elmo_or_without(
+    place: list[str], run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("glove.txt").write_text(VECTORS, encoding="utf-8")
+    run("--dev=dev.conll", "--word-vectors=glove.txt", "--task-chars", *place, "--epochs=2", "--learning-rate=0.02")
+
+    shown = capsys.readouterr().out
+    assert (
+        "word vectors: 4 of 13 words found in glove.txt, 41.9% of the text, 3 wide; 2 of them in lower case\n" in shown
+    )
+    model, tokenizer = load("out")
+    assert list(tokenizer.task_words.numbers) == [".", "peter", "king", "paris"]
+    table = model.task_embeddings.word_embeddings.weight
+    assert torch.equal(table[2:], torch.tensor([[0.5, 0.5, 0.5], [1, 0, 0.5], [-1, -1, 0], [0, 1, 0.25]]))
+    # the script reads layers in half precision, which are no part of a model without ELMo
+    found = [" ".join(result["tags"]) for result in predict(model, tokenizer, read_conll_words("dev.conll"))]
+    assert found == [" ".join(tags) for _, tags in read_tagged("out/dev.conll", tag_column=2)]
+    record = model.config.training_history[-1]
+    names = ("word_vectors", "word_vectors_dim", "train_word_vectors", "task_chars")
+    assert [record["settings"][name] for name in names] == ["glove.txt", 3, False, 16]
+    card = ModelCard.load("out/README.md").text
+    assert "glove.txt" in card
+    assert "4 words of the task, 3 wide, fixed; characters, 16 wide, filters 3x128; " in card
+    assert ("## Layers" in card) == (place != ["--without-elmo"])
+    if place == ["--without-elmo"]:
+        assert "model: words of the task alone, without ELMo\n" in shown
+        assert not any(name.startswith("elmo.") for name in load_file("out/model.safetensors"))
+        assert record["base_model"] is None
+        assert len(model.config.training_history) == 1
+    # the pipeline needs nothing else
+    tagger = pipeline("token-classification", "out", ignore_labels=[])
+    assert [entity["entity"] for entity in tagger("Paris is here")] == found[1].split()
+
+
+def test_word_vectors_that_are_learned_go_on(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--word-vectors-dim=5", "--without-elmo", "--epochs=1")
+    assert "word vectors: 13 words, 5 wide, learned with the task\n" in capsys.readouterr().out
+    before = load_file("out/model.safetensors")["task_embeddings.word_embeddings.weight"]
+
+    run("--model=out", "--epochs=1", "--output=again")
+
+    after = load_file("again/model.safetensors")["task_embeddings.word_embeddings.weight"]
+    assert after.shape == before.shape == (15, 5)
+    assert not torch.equal(before[2:], after[2:])
+    assert not after[0].any()
+    records = AutoModelForTokenClassification.from_pretrained("again").config.training_history
+    assert [record["settings"].get("word_vectors") for record in records] == ["learned", None]
+    with pytest.raises(ElmoError, match=r"^out reads words of its own: leave the word vectors, or begin from the"):
+        run("--model=out", "--word-vectors-dim=5", "--output=third")
+
+
 def test_without_spans_the_tags_are_counted(run: Run) -> None:
     Path("tags.conll").write_text(columns([("the king sleeps", "DT NN VBZ"), ("no", "UH")]), encoding="utf-8")
     run("--dev=tags.conll", "--epochs=1", train="tags.conll")

@@ -74,6 +74,18 @@ def test_learns_answers_and_to_give_none(run: Run) -> None:
     assert [best["answer"] for (best,) in found] == [text or "" for text in wanted.values()]
 
 
+def test_reads_word_vectors_without_elmo(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("vectors.vec").write_text("3 2\nbob 1 2\nmet 3 4\nin 0 1\n", encoding="utf-8")
+    run("--dev=train.json", "--word-vectors=vectors.vec", "--train-word-vectors", "--without-elmo")
+
+    assert "found in vectors.vec" in capsys.readouterr().out
+    weights = load_file("out/model.safetensors")
+    assert not any(name.startswith("elmo.") for name in weights)
+    assert weights["task_embeddings.word_embeddings.weight"].shape[1] == 2
+    run("--model=out", "--test=train.json", "--output=again", train="")
+    assert json.loads(Path("again", "test_results.json").read_text())["test_f1"] == results()["dev_f1"]
+
+
 def test_a_trained_model_is_measured_alone(run: Run) -> None:
     run("--dev=train.json", "--head=linear")
     scores = results()["dev_f1"]

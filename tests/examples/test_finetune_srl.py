@@ -77,6 +77,15 @@ def test_learns_roles(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert (task["inputs"], task["sentences"], task["words"]) == ("frames", 8, words)
 
 
+def test_reads_word_vectors_and_characters_beside_elmo(run: Run) -> None:
+    run("--dev=dev.jsonl", "--word-vectors-dim=4", "--task-chars", "--epochs=1")
+
+    model = AutoModelForTokenClassification.from_pretrained("out")
+    assert model.config.head_input_size == 4 + 128 + 256
+    run("--model=out", "--test=dev.jsonl", "--output=again", train="")
+    assert results("again")["test_f1"] == results()["dev_f1"]
+
+
 def test_the_sizes_of_a_new_head_are_those_of_the_paper(script: ModuleType) -> None:
     fields = {"head_hidden_size": script.HEAD_HIDDEN_SIZE, "classifier_dropout": script.DROPOUT}
     model, _ = load_task_model(

@@ -182,6 +182,14 @@ def test_reads_the_weights_of_each_mix(tmp_path: Path, monkeypatch: pytest.Monke
     assert weights["tagger, input"] == pytest.approx([0.0900, 0.2447, 0.6652], abs=1e-4)
 
 
+def test_a_model_without_elmo_has_no_layers_to_draw(tmp_path: Path) -> None:
+    fields = {"mix_at": "none", "task_char_embedding_dim": 2, "id2label": {0: "a", 1: "b"}}
+    tiny_model(ElmoForTokenClassification, **fields).save_pretrained(tmp_path)
+
+    with pytest.raises(ElmoError, match=r" has no biLM, whose layers it could weigh: give a model that was trained"):
+        read_layer_weights(str(tmp_path))
+
+
 def test_a_mix_that_is_missing_is_not_made_up(tmp_path: Path) -> None:
     tiny_model(ElmoForTokenClassification, id2label={0: "a", 1: "b"}).save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")

@@ -88,7 +88,6 @@ def test_layers_of_sentences_come_back_to_their_documents() -> None:
     full, empty = join_layers(rows, layers)
 
     assert full["bilm_layers"][:, 0, 0].tolist() == [0.0] * 5 + [1.0] * 4 + [2.0] * 6
-    assert "char_ids" not in full
     assert full["labels"] == rows[0]["labels"]
     assert "bilm_layers" not in empty
     assert np.array_equal(full["input_ids"][0], rows[0]["input_ids"][0])

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
@@ -17,6 +18,7 @@ from elmo_hf import (
     ElmoForTokenClassification,
     ElmoTokenizer,
 )
+from elmo_hf.data.word_vectors import WordVectors
 from elmo_hf.training.finetuning import (
     LayersCollator,
     compute_layers,
@@ -71,6 +73,36 @@ def test_layers_computed_once_give_the_loss_of_the_bilm(
     torch.testing.assert_close(read.loss, ran.loss, rtol=0, atol=2e-3)
     torch.testing.assert_close(read.logits, ran.logits, rtol=0, atol=2e-2)
     assert sum(row["bilm_layers"].nbytes for row in once) == layers_size(tagger.config, rows)
+
+
+@pytest.mark.parametrize("characters", [0, 2])
+def test_rows_keep_what_a_head_reads_beside_the_layers(characters: int) -> None:
+    vectors = WordVectors(["king", "no"], "exact", 3, np.ones((4, 3), dtype=np.float32), "file", "")
+    fields = {"classifier_dropout": 0.0, "task_char_embedding_dim": characters, "train_task_words": True}
+    model, tokenizer = load_task_model(
+        ElmoForTokenClassification, "elmo-tiny-en", NAMES, word_vectors=vectors, **fields
+    )
+    assert model.task_embeddings.word_embeddings.weight.requires_grad
+    rows = rows_of(tokenizer)
+    collate = LayersCollator(DataCollatorForTokenClassification(tokenizer))
+
+    once = compute_layers(model, tokenizer, rows, batch_size=2)
+
+    assert once[0]["task_ids"] == [1, 1, 2, 1]
+    assert {getattr(row.get("char_ids"), "dtype", None) for row in once} == {
+        np.dtype(np.uint16) if characters else None
+    }
+    torch.testing.assert_close(model(**collate(once)).logits, model(**collate(rows)).logits, rtol=0, atol=2e-2)
+
+
+def test_a_model_without_elmo_has_no_layers_to_compute(tokenizer: ElmoTokenizer) -> None:
+    model, _ = load_task_model(
+        ElmoForTokenClassification, "elmo-tiny-en", NAMES, mix_at="none", task_char_embedding_dim=2
+    )
+
+    assert not layers_pay(model, rows_of(tokenizer))
+    with pytest.raises(ElmoError, match=r"^This model has no biLM \(its mix_at is 'none'\): there are no layers"):
+        compute_layers(model, tokenizer, rows_of(tokenizer))
 
 
 def test_the_log_names_the_model_and_the_text_of_its_language_model(tagger: ElmoForTokenClassification) -> None:

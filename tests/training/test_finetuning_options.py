@@ -102,6 +102,9 @@ def test_numbers_keep_their_type() -> None:
         (["--dataset=x", "--splits", "train", "--patience=2"], "--patience needs --dev, or a second one of --splits"),
         (["train", "--max-words=2"], "--max-words is 2: give 3 or more"),
         (["train", "--output=file"], "file is no folder"),
+        (["train", "--without-elmo"], "--without-elmo needs --word-vectors, --word-vectors-dim or --task-chars"),
+        (["train", "--without-elmo", "--task-chars", "--unfreeze"], "--without-elmo leaves no ELMo for --unfreeze"),
+        (["train", "--word-vectors=f", "--word-vectors-dim=3"], "not allowed with argument --word-vectors"),
     ],
 )
 def test_options_that_do_not_go_together(
