@@ -11,10 +11,11 @@ scores are those of the reference scorer: MUC, B-cubed, CEAF-phi4, and `conll`, 
 unless you say `--unfreeze`; the vectors of a frozen one are computed once, before the first epoch, in float16, if they
 fit in 4 GiB. Needs `pip install "elmo_hf[finetune]"`. Run again with `--resume`, an interrupted training goes on from
 its last checkpoint to the same result. `dev_predictions.jsonl` and `test_predictions.jsonl` in the output have the
-documents with the clusters that were found.
+documents with the clusters that were found. `--gap FILE` measures the model on GAP's pronouns as well.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ import torch
 from transformers import EvalPrediction, TrainingArguments, set_seed
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
-from elmo_hf import ElmoError, ElmoForCoreferenceResolution
+from elmo_hf import ElmoError, ElmoForCoreferenceResolution, ElmoTokenizer
 from elmo_hf.data.coreference import (
     Cluster,
     Document,
@@ -36,8 +37,11 @@ from elmo_hf.data.coreference import (
     write_json_documents,
 )
 from elmo_hf.data.coreference_scores import score_clusters
+from elmo_hf.data.gap import read_gap, score_gap
+from elmo_hf.data.segmentation import SentenceSplitter
 from elmo_hf.files import naming_errors
 from elmo_hf.model.coreference_elmo import find_clusters
+from elmo_hf.prediction.documents import resolve_gap
 from elmo_hf.training.documents import CutDocuments, DocumentCollator, encode_document
 from elmo_hf.training.finetuning import (
     describe_base,
@@ -67,6 +71,7 @@ class CoreferenceOptions(FineTuningOptions):
     """The options of this script.
 
     Attributes:
+        gap: The file of GAP to measure on at the end.
         max_sentences: The most sentences of a document that a training step reads.
         keep_singletons: Whether clusters of a single mention stay.
         max_span_width: The most words of a mention; `None` keeps the model's own number.
@@ -78,6 +83,7 @@ class CoreferenceOptions(FineTuningOptions):
 
     own_job_options: ClassVar[tuple[str, ...]] = ("max_sentences", "keep_singletons", *MODEL_FIELDS)
 
+    gap: str | None = None
     max_sentences: int = 50
     keep_singletons: bool = False
     max_span_width: int | None = None
@@ -116,6 +122,11 @@ def parse_arguments() -> CoreferenceOptions:
         default=50,
         metavar="N",
         help="most sentences of a document that a step reads (default: %(default)s)",
+    )
+    data.add_argument(
+        "--gap",
+        metavar="FILE",
+        help='measure on a file of GAP, too, by pronoun; needs pip install "elmo_hf[sentences]"',
     )
     data.add_argument("--keep-singletons", action="store_true", help="keep clusters of a single mention")
     model = parser.add_argument_group("coreference")
@@ -160,6 +171,23 @@ def make_table(scores: dict[str, float]) -> str:
         parts = [100 * scores[f"{name}_{kind}"] for kind in ("precision", "recall", "f1")]
         lines.append(f"{shown:<12}" + "".join(f"{part:10.2f}" for part in parts))
     return "\n".join([*lines, f"{'mean of F1':<12}{'':20}{100 * scores['conll']:10.2f}"])
+
+
+def measure_gap(path: str, model: ElmoForCoreferenceResolution, tokenizer: ElmoTokenizer, folder: Path) -> str:
+    """Score a model on GAP, save the figures, and return a table of them."""
+    examples = read_gap(path)
+    torch.nn.Module.eval(model)
+    found = resolve_gap(model, tokenizer, examples, splitter=SentenceSplitter("en"))
+    scores = score_gap(examples, found)
+    with naming_errors(folder / "gap_results.json"):
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({f"gap_{name}": value for name, value in scores.items()}, indent=4)
+        (folder / "gap_results.json").write_text(f"{text}\n", encoding="utf-8")
+    lines = ["GAP           precision   recall       F1"]
+    for name, prefix in (("all", ""), ("masculine", "masculine_"), ("feminine", "feminine_")):
+        parts = [100 * scores[f"{prefix}{kind}"] for kind in ("precision", "recall", "f1")]
+        lines.append(f"{name:<12}" + "".join(f"{part:10.2f}" for part in parts))
+    return "\n".join([*lines, f"{'bias':<12}{'':20}{scores['bias']:10.2f}"])
 
 
 def write_predictions(path: Path, documents: Sequence[Document], found: Sequence[list[Cluster]]) -> None:
@@ -216,6 +244,10 @@ def main() -> None:
             print(report)
             found = found_clusters(EvalPrediction(output.predictions, output.label_ids))
             write_predictions(options.output / f"{split}_predictions.jsonl", splits[split], found)
+    if trainer.is_world_process_zero() and options.gap is not None:
+        table = measure_gap(options.gap, model, tokenizer, options.output)
+        print(table)
+        report = f"{report}\n\n{table}".strip()
     if trainer.is_world_process_zero() and "train" in splits:
         print(finish(options, trainer, model, scores, report=report))
 

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -13,7 +14,9 @@ from .reading import add_reading, add_source, check_reading, check_source, forma
 from .shared import (
     Commands,
     add_batches,
+    add_split_sentences,
     check_batches,
+    make_splitter,
     noting_interruption,
     print_in_utf8,
     set_threads,
@@ -23,6 +26,7 @@ from .shared import (
 
 
 if TYPE_CHECKING:
+    from elmo_hf.prediction.documents import DocumentInput
     from elmo_hf.prediction.inputs import PredictionInput
     from elmo_hf.prediction.tasks import Task
 
@@ -35,8 +39,9 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
         help="tag, classify or score sentences with a fine-tuned model",
         description="Write what a fine-tuned model says of each sentence: tags and entities, the label and the "
         "probabilities of all labels, a number, the best of several answers, or the answer in a context. Pairs of "
-        "sentences, and questions, are records with these fields; questions may be in SQuAD's JSON. Records keep "
-        "their other fields.",
+        "sentences, and questions, are records with these fields; questions may be in SQuAD's JSON. A model of "
+        "coreference finds the mentions of the same thing in documents: a text is one, a record another, and FILE may "
+        "be in the columns of CoNLL-2012. Records keep their other fields.",
         epilog='examples: elmo-hf predict my-ner --text "Ann met Bob in New York."; '
         "elmo-hf predict my-classes reviews.csv --output classes.csv",
     )
@@ -53,6 +58,7 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "hypothesis to premise), of the answers to a question (default: choices, answers or endings), or of its "
         "context (default: context, passage or paragraph)",
     )
+    add_split_sentences(group)
     add_batches(parser.add_argument_group("computation"))
     _add_writing(parser.add_argument_group("output"))
     parser.set_defaults(run=_predict, wrong_usage=parser.error)
@@ -66,9 +72,9 @@ def _add_writing(group: Any) -> None:
         "--output-format",
         choices=("jsonl", "conll", "table"),
         help="jsonl: one JSON object a line; conll: a word and its tag a line, separated by TAB, and an empty line "
-        "after each sentence; table: columns with a header, a row for each entity, word or sentence, separated by "
-        "TAB, or by commas in a .csv file (default: by the suffix, .jsonl, .json, .conll, .tsv or .csv; jsonl on "
-        "standard output)",
+        "after each sentence, or the columns of CoNLL-2012 for coreference; table: columns with a header, a row for "
+        "each entity, mention, word or sentence, separated by TAB, or by commas in a .csv file (default: by the "
+        "suffix, .jsonl, .json, .conll, .tsv or .csv; jsonl on standard output)",
     )
 
 
@@ -98,10 +104,11 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
 
     from elmo_hf.embedding.engines import CACHED_WORDS
     from elmo_hf.embedding.loading import move_to_device
-    from elmo_hf.prediction import load, predict
+    from elmo_hf.prediction import load, predict, resolve
     from elmo_hf.prediction.formats import write_results
-    from elmo_hf.prediction.tasks import make_task
+    from elmo_hf.prediction.tasks import Coreference, make_task
 
+    splitter = make_splitter(options)
     model, tokenizer = load(options.model)
     move_to_device(model, options.device)
     # the token layer is computed once for each distinct word
@@ -109,15 +116,28 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     elmo.cache_words(CACHED_WORDS)
     task = make_task(model)
     place = _Place(options)
-    results = predict(
-        model,
-        tokenizer,
-        _read_inputs(options, task, place),
-        text_field=options.text_field,
-        pair_field=options.pair_field,
-        tokenized=options.tokenized,
-        batch_size=options.batch_size,
-    )
+    results: Iterable[Any]
+    if isinstance(task, Coreference):
+        results = resolve(
+            model,
+            tokenizer,
+            _read_documents(options, place),
+            splitter=splitter,
+            text_field=options.text_field,
+            tokenized=options.tokenized,
+        )
+    elif splitter is not None:
+        raise ElmoError("--split-sentences is for coreference: split into sentences by elmo-hf split-sentences first.")
+    else:
+        results = predict(
+            model,
+            tokenizer,
+            _read_inputs(options, task, place),
+            text_field=options.text_field,
+            pair_field=options.pair_field,
+            tokenized=options.tokenized,
+            batch_size=options.batch_size,
+        )
     with _opened(options.output) as file, place.named_in_errors():
         delimiter = "," if options.output is not None and options.output.suffix.lower() == ".csv" else "\t"
         # a bar would stand between the answers on a terminal
@@ -135,7 +155,7 @@ class _Place:
         # known of records
         self.line: int | None = None
 
-    def follow(self, records: "Iterable[tuple[int | None, PredictionInput]]") -> "Iterator[PredictionInput]":
+    def follow(self, records: "Iterable[tuple[int | None, Any]]") -> "Iterator[Any]":
         """Yield records, each of which comes with its line."""
         for self.line, record in records:
             yield record
@@ -165,6 +185,27 @@ def _read_inputs(options: argparse.Namespace, task: "Task", place: _Place) -> "I
         return place.follow(read(path))
 
     return read_input(options, records)
+
+
+def _read_documents(options: argparse.Namespace, place: _Place) -> "Iterator[DocumentInput]":
+    """Read what the options name as documents: a text, the sentences of a file in columns, or records."""
+    from elmo_hf.data.coreference import BEGIN, read_documents
+    from elmo_hf.data.corpus import read_lines
+    from elmo_hf.data.records import read_records
+
+    file_format = "text" if options.text is not None else format_of(options)
+    # a document begins on no line of its own
+    place.is_text = False
+    if file_format == "jsonl":
+        yield from place.follow(read_records(options.file))
+    elif file_format == "text":
+        yield "\n".join(options.text if options.text is not None else read_lines(options.file))
+    elif file_format == "conll" and any(BEGIN.match(line) for line in islice(read_lines(options.file), 1)):
+        yield from read_documents(options.file)
+    else:
+        # the words of each sentence
+        sentences: Iterable[Any] = read_input(options, read_records)
+        yield [getattr(words, "words", words) for words in sentences]
 
 
 @contextlib.contextmanager

@@ -336,6 +336,8 @@ def _checked_cell(text: str, *, spaces: bool = False) -> str:
 
 
 __all__ = [
+    "BEGIN",
+    "NAME_FIELDS",
     "Cluster",
     "Document",
     "Mention",

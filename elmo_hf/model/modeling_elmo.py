@@ -109,6 +109,9 @@ AUTO_MAP = {
 }
 
 
+# of a document that the biLM reads in evaluation, to bound the memory
+WORDS_AT_ONCE = 2048
+
 # the weights of a folder that a task's model without a biLM leaves unread
 BILM_KEYS = [r"^(elmo\.)?(token_encoder|layers|scalar_mix|softmax)\."]
 
@@ -1375,13 +1378,23 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
             mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_ids, **unread)
         elif bilm_layers is None:
             inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
-            mask, bilm = inputs.mask, self.elmo.run_bilm(inputs)
+            mask, bilm = inputs.mask, self.run_in_blocks(inputs)
             layers, hidden_states = bilm.layers, self.select_outputs(bilm, False, kwargs)["hidden_states"]
         else:
             layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
         sentences, words = self.find_words(input_ids, mask)
         vectors, mix = self.join_inputs(layers, mask, task_ids, char_ids)
         return HeadInputs(vectors, sentences, words, mix), hidden_states
+
+    def run_in_blocks(self, inputs: BilmInputs) -> BilmOutput:
+        """Run the biLM, where no gradient is wanted on a few sentences at a time, so that memory is bounded."""
+        if torch.is_grad_enabled() and not self.config.freeze_bilm:
+            return self.elmo.run_bilm(inputs)
+        blocks = (inputs.mask.sum(dim=1).cumsum(dim=0) // WORDS_AT_ONCE).unique_consecutive(return_counts=True)[1]
+        sizes = blocks.tolist() or [0]
+        parts = zip(*((None,) * len(sizes) if part is None else part.split(sizes) for part in inputs), strict=True)
+        outputs = [self.elmo.run_bilm(BilmInputs(*part)) for part in parts]
+        return BilmOutput(tuple(map(torch.cat, zip(*(output.layers for output in outputs), strict=True))), ())
 
     def read_speakers(self, speaker_ids: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor | None:
         """Return a number for the speaker of each position, `[B, T]`, or `None` if the model reads no speakers."""

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from elmo_hf.data.coreference import NAME_FIELDS, document_of, write_conll_documents
 from elmo_hf.data.tagged import NEW_DOCUMENT
 from elmo_hf.errors import ElmoError
 
-from .tasks import Result, Tagging, Task, rename_given
+from .tasks import Coreference, Result, Tagging, Task, rename_given
 
 
 # formats of files by their suffixes
@@ -43,7 +44,7 @@ def write_results(results: Iterable[Result], name: str, file: TextIO, task: Task
     Args:
         results: The answers of `predict`.
         name: The format: `jsonl`, a JSON object a line; `conll`, a word and its tag a line, and an empty line after
-            each sentence; `table`, columns with a header.
+            each sentence, or the columns of CoNLL-2012 for coreference; `table`, columns with a header.
         file: The open file.
         task: The task that answers.
         delimiter: What separates the columns of a table: a tab or a comma.
@@ -52,6 +53,8 @@ def write_results(results: Iterable[Result], name: str, file: TextIO, task: Task
         ElmoError: If the format is for taggers, and the model is another one, or if the format cannot hold an answer.
     """
     if name == "conll":
+        if isinstance(task, Coreference):
+            return _write_each(results, lambda result: _write_document(file, result))
         if not isinstance(task, Tagging):
             raise ElmoError(
                 "CoNLL columns are for the tags of words, and this model gives none: choose jsonl or table."
@@ -76,6 +79,11 @@ def _write_each(results: Iterable[Result], write: Callable[[Result], None]) -> i
 
 def _write_json(file: TextIO, result: Result) -> None:
     file.write(f"{json.dumps(result, ensure_ascii=False)}\n")
+
+
+def _write_document(file: TextIO, result: Result) -> None:
+    name = next((str(result[field]) for field in NAME_FIELDS if result.get(field) is not None), "document")
+    write_conll_documents([document_of({**result, "doc": name, "speakers": result.get("speakers")}, 1)], file)
 
 
 def _write_conll(file: TextIO, result: Result) -> None:

@@ -12,8 +12,9 @@ from elmo_hf.embedding.vectors import POSITIONS_PER_SENTENCE, Progress, explaini
 from elmo_hf.errors import ElmoError
 
 from .answers import MAX_ANSWER_WORDS
+from .documents import resolve
 from .inputs import Example, InputReader, PredictionInput, Row, check_inputs
-from .tasks import QuestionAnswering, Result, Task, make_task, rename_given, significant
+from .tasks import Coreference, QuestionAnswering, Result, Task, make_task, rename_given, significant
 
 
 def predict(
@@ -57,6 +58,7 @@ def predict(
           labels, `labels`, those more probable than not;
         * of a regression `score`;
         * of a model that chooses `choice`, the number of the best answer, counted from 0, and the `scores` of all;
+        * of a model of coreference, whose inputs are documents, those of `resolve`, which see;
         * of a model that answers questions `answer`, its `start` and `end` in the context, counted in characters, and
           `score`, the probability of its first word times that of its last. All but the score are `None` if it is
           more probable that the context has no answer. `answer` gives several answers.
@@ -69,6 +71,9 @@ def predict(
         ValueError: If the model is in training mode, or `batch_size` is not positive.
     """
     task = _checked_task(model, batch_size)
+    if isinstance(task, Coreference):
+        documents: Any = inputs
+        return resolve(model, tokenizer, documents, text_field=text_field, tokenized=tokenized, progress=progress)
     reader = InputReader(tokenizer, task, text_field=text_field, pair_field=pair_field, tokenized=tokenized)
     return _predict(_RowRunner(model, tokenizer, task, batch_size), reader, check_inputs(inputs), progress)
 

@@ -15,6 +15,7 @@ import torch
 from elmo_hf.data.tagged import find_spans, tag_scheme
 from elmo_hf.errors import ElmoError
 from elmo_hf.model.modeling_elmo import (
+    ElmoForCoreferenceResolution,
     ElmoForMultipleChoice,
     ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
@@ -328,11 +329,33 @@ class QuestionAnswering(Task):
         return beside, [{name: result[name] for name in self.columns}]
 
 
+class Coreference(Task):
+    """The mentions of the same thing in a document, of which `resolve` reads one at a time."""
+
+    answers = ("text", "sentences", "clusters", "mentions")
+    columns = ("cluster", "start", "end", "text")
+
+    def __init__(self, model: Any) -> None:
+        self.names = []
+        self.use_speakers = bool(model.config.use_speakers)
+
+    def compute(self, model: Any, batch: Batch) -> list[Any]:
+        """Return the clusters of each document, with the first and the last word of each mention."""
+        return model.decode(model(**batch))
+
+    def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
+        """Show a mention a row, with the number of its cluster, counted from 0."""
+        beside = {name: value for name, value in result.items() if name not in self.answers}
+        clusters = enumerate(result["mentions"])
+        return beside, [{"cluster": number, **mention} for number, cluster in clusters for mention in cluster]
+
+
 TASKS: dict[type[Any], type[Task]] = {
     ElmoForTokenClassification: Tagging,
     ElmoForSequenceClassification: Classification,
     ElmoForMultipleChoice: Choice,
     ElmoForQuestionAnswering: QuestionAnswering,
+    ElmoForCoreferenceResolution: Coreference,
 }
 
 
@@ -377,6 +400,7 @@ __all__ = [
     "TASKS",
     "Choice",
     "Classification",
+    "Coreference",
     "QuestionAnswering",
     "Result",
     "Tagging",

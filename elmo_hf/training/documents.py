@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from elmo_hf.data.coreference import Document
+from elmo_hf.prediction.documents import number_speakers
 
 
 # padding of labels, which the loss ignores
@@ -39,10 +40,7 @@ def encode_document(
         # lists of numbers would take four times the memory
         row["char_ids"] = [np.array(ids, dtype=np.int32) for ids in row["char_ids"]]
     if speakers:
-        given = document.speakers or [[""] * len(words) for words in document.sentences]
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(name for part in given for name in part))}
-        # boundary tokens have none
-        row["speaker_ids"] = [[0, *(numbers[name] for name in part), 0] for part in given]
+        row["speaker_ids"] = number_speakers(document)
     clusters = enumerate(document.clusters)
     row["labels"] = [[first, last, number] for number, cluster in clusters for first, last in cluster]
     return row

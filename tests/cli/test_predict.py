@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from elmo_hf import ElmoForQuestionAnswering, ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf import (
+    ElmoForCoreferenceResolution,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+)
 from elmo_hf.cli import main
+from elmo_hf.data.coreference import Document, read_documents, write_conll_documents
 from elmo_hf.data.tagged import read_tagged
 from elmo_hf.prediction import load, predict
 from support.cli_runs import Captured, error_of
@@ -32,6 +38,12 @@ def tagger(tmp_path_factory: pytest.TempPathFactory) -> str:
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("models") / "classifier"
     return str(save_task_model(ElmoForSequenceClassification, folder, id2label={0: "no", 1: "yes"}))
+
+
+@pytest.fixture(scope="module")
+def resolver(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models") / "resolver"
+    return str(save_task_model(ElmoForCoreferenceResolution, folder))
 
 
 def answers(model: str, inputs: list[Any], **options: Any) -> list[dict[str, Any]]:
@@ -221,3 +233,40 @@ def test_the_questions_of_squads_json_and_of_records(tmp_path: Path, capsys: Cap
     header, first, _ = table.splitlines()
     assert header.split("\t") == ["input", "context", "id", "question", "answer", "start", "end", "score"]
     assert first.split("\t")[4] == (results[0]["answer"] or "")
+
+
+def test_documents_in_every_format(resolver: str, tmp_path: Path, capsys: Captured) -> None:
+    lines = ["Ann met Bob .", "She saw him ."]
+    (tmp_path / "story.txt").write_text("\n".join(lines), encoding="utf-8")
+    sentences = [line.split() for line in lines]
+    with (tmp_path / "story.conll").open("w", encoding="utf-8") as file:
+        write_conll_documents([Document("x", sentences, [], None, 2)], file)
+    (tmp_path / "words.conll").write_text("\n\n".join("\n".join(words) for words in sentences), encoding="utf-8")
+    (tmp_path / "story.jsonl").write_text(json.dumps({"doc": "x", "sentences": sentences}), encoding="utf-8")
+    (expected,) = answers(resolver, ["\n".join(lines)])
+    assert expected["clusters"]
+
+    for name in ("story.txt", "story.conll", "words.conll", "story.jsonl"):
+        assert main(["predict", resolver, str(tmp_path / name)]) == 0
+        (result,) = printed(capsys)
+        assert (result["sentences"], result["mentions"]) == (sentences, expected["mentions"]), name
+    assert main(["predict", resolver, "--text", lines[0], "--text", lines[1]]) == 0
+    assert printed(capsys) == [expected]
+
+    assert main(["predict", resolver, str(tmp_path / "story.jsonl"), "--output", str(tmp_path / "out.conll")]) == 0
+    (document,) = read_documents(tmp_path / "out.conll")
+    assert (document.name, document.clusters) == ("x", [[(*part,) for part in each] for each in expected["clusters"]])
+    assert main(["predict", resolver, str(tmp_path / "story.jsonl"), "--output", str(tmp_path / "out.tsv")]) == 0
+    header, *rows = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()
+    assert header == "input\tdoc\tcluster\tstart\tend\ttext"
+    assert len(rows) == sum(map(len, expected["clusters"]))
+
+
+def test_sentences_are_split_for_documents_only(tagger: str, resolver: str, capsys: Captured) -> None:
+    pytest.importorskip("sentencex")
+
+    assert main(["predict", resolver, "--text", "Ann met Bob. She saw him.", "--split-sentences", "en"]) == 0
+    (result,) = printed(capsys)
+    assert len(result["sentences"]) == 2
+    assert main(["predict", tagger, "--text", "Ann met Bob.", "--split-sentences", "en"]) == 1
+    assert "--split-sentences is for coreference" in error_of(capsys)

@@ -96,10 +96,20 @@ def test_reads_word_vectors_and_characters_beside_elmo_or_without(place: list[st
     assert results("again")["test_conll"] == results()["dev_conll"]
 
 
-def test_a_trained_model_is_measured_alone_with_single_mentions(run: Run) -> None:
+def test_a_trained_model_is_measured_alone_with_single_mentions_and_on_gap(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sentencex")
     run("--dev=train.jsonl")
+    columns = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref"
+    gap = f"{columns}\nx\tAnn met Sue. She left.\tShe\t13\tAnn\t0\tTRUE\tSue\t8\tFALSE\n"
+    Path("gap.tsv").write_text(gap, encoding="utf-8")
 
-    run("--model=out", "--test=train.jsonl", "--output=again", "--keep-singletons", train="")
+    run("--model=out", "--test=train.jsonl", "--output=again", "--keep-singletons", "--gap=gap.tsv", train="")
+
+    scores = json.loads(Path("again/gap_results.json").read_text())
+    assert scores["gap_f1"] == scores["gap_feminine_f1"] >= scores["gap_masculine_f1"] == 0
+    assert "feminine" in capsys.readouterr().out
 
     assert results("again")["test_mentions_recall"] <= 6 / 8
     assert [document.name for document in read_documents("again/test_predictions.jsonl")] == ["one", "two"]

@@ -16,7 +16,8 @@ def task_model(cls: type[Any], **fields: Any) -> Any:
     """Give elmo-tiny-en a random head."""
     torch.manual_seed(1)
     model = cls.from_pretrained(ELMO_TINY_EN, head_hidden_size=6, **fields).eval()
-    for parameter in [*model.classifier.parameters(), *(() if model.head is None else model.head.parameters())]:
+    parts = [getattr(model, name, None) for name in ("classifier", "head")]
+    for parameter in [parameter for part in parts if part is not None for parameter in part.parameters()]:
         # biases would give every word the same label
         parameter.data.normal_(std=1 if parameter.ndim > 1 else 0.1)
     return model
