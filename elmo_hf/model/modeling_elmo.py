@@ -1388,6 +1388,7 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
 
     def run_in_blocks(self, inputs: BilmInputs) -> BilmOutput:
         """Run the biLM, where no gradient is wanted on a few sentences at a time, so that memory is bounded."""
+        # CODEPATH: training with an unfrozen biLM
         if torch.is_grad_enabled() and not self.config.freeze_bilm:
             return self.elmo.run_bilm(inputs)
         blocks = (inputs.mask.sum(dim=1).cumsum(dim=0) // WORDS_AT_ONCE).unique_consecutive(return_counts=True)[1]
