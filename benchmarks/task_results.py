@@ -1,13 +1,17 @@
-"""What ELMo adds to a task: the same head on its vectors, and on word embeddings of its own that it learns.
+"""What ELMo adds to a task: the same head on its vectors, on the task's own words and characters, and on both.
 
     python benchmarks/task_results.py wnut17.train.conll wnut17.dev.conll wnut17.test.conll --head bilstm-crf
     python benchmarks/task_results.py sst5.train.jsonl sst5.dev.jsonl sst5.test.jsonl --head bcn --part 0.1
+    python benchmarks/task_results.py train.conll dev.conll test.conll --head bilstm-crf --compare --word-vectors FILE
 
 Files are columns (word first, tag last) or JSON lines (`tokens`, or `premise` and `hypothesis`; `label`), plain or
 compressed. Of a single file of columns the last tenth is the test set, the tenth before it the development set. The
 biLM is frozen, and its layers are computed once. The epoch that is best on the development set is tested. Prints a
 line for each seed, and the mean and standard deviation of all: entity F1 where the tags are BIO, else accuracy, in
 percent. Where the training set contains the whole development set, those examples are left out.
+
+`--compare` trains with ELMo alone, with the words alone and with both, and ends with a table. Words that are learned
+are those of the training set; one that it has once stands for unknown words half of the time.
 """
 
 import argparse
@@ -27,9 +31,19 @@ from torch import nn
 from tqdm import tqdm
 from transformers.utils import logging
 
-from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
+from elmo_hf import (
+    ELMO_TINY_EN,
+    ElmoConfig,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoTokenizer,
+)
 from elmo_hf.data.records import read_labelled
 from elmo_hf.data.tagged import read_tagged
+from elmo_hf.data.word_vectors import WordVectors, build_word_vectors
+from elmo_hf.training.finetuning import load_task_model
+from elmo_hf.training.finetuning_options import TASK_CHAR_DIM
 
 
 BATCH_SIZE = 32
@@ -74,30 +88,6 @@ def read_sets(files: Sequence[str]) -> dict[str, list[Example]]:
     return {**sets, "train": without_dev(sets["train"], sets["dev"])}
 
 
-class WordEmbeddings(nn.Module):
-    """Word embeddings that are learned with the task, in the place of the layers of a biLM."""
-
-    def __init__(self, train: Sequence[Example], width: int, layers: int) -> None:
-        super().__init__()
-        counts = Counter(word for example in train for words in example.sentences for word in words)
-        # 0 is padding, 1 a word that was not seen
-        self.numbers = {word: number for number, word in enumerate(counts, start=2)}
-        self.single = torch.tensor([False, False, *(count == SINGLETON for count in counts.values())])
-        self.table = nn.Embedding(len(counts) + 2, width, padding_idx=0)
-        nn.init.uniform_(self.table.weight, -((3 / width) ** 0.5), (3 / width) ** 0.5)
-        self.layers = layers
-
-    def forward(self, rows: list[list[str]]) -> torch.Tensor:
-        """Look up the words of each row, `[B, T, L + 1, H]`."""
-        ids = nn.utils.rnn.pad_sequence(
-            [torch.tensor([self.numbers.get(word, 1) for word in row]) for row in rows], batch_first=True
-        )
-        if self.training:
-            dropped = self.single[ids] & (torch.rand(ids.shape) < 0.5)
-            ids = ids.masked_fill(dropped, 1)
-        return self.table(ids)[:, :, None].expand(-1, -1, self.layers, -1)
-
-
 class Task:
     """The data of a task, encoded, with the layers of the biLM for each row."""
 
@@ -126,10 +116,13 @@ class Task:
         for example in chunk:
             self.rows[id(example)] = torch.cat([next(parts) for _ in example.sentences])
 
-    def batch(self, chunk: Sequence[Example], embeddings: WordEmbeddings | None) -> dict[str, Any]:
+    def batch(self, chunk: Sequence[Example], model: Any, words: "TaskWords") -> dict[str, Any]:
         """Make what the model takes."""
         columns = [list(side) for side in zip(*(example.sentences for example in chunk), strict=True)]
-        encoded = self.tokenizer(*columns, is_split_into_words=True, padding=True, return_tensors="pt")
+        characters = bool(model.config.task_char_embedding_dim)
+        encoded = words.tokenizer(
+            *columns, is_split_into_words=True, padding=True, return_tensors="pt", return_char_ids=characters
+        )
         numbers = {name: number for number, name in enumerate(self.names)}
         if self.of_words:
             labels = torch.full_like(encoded["input_ids"], -100)
@@ -137,18 +130,45 @@ class Task:
                 row[1 : len(example.labels) + 1] = torch.tensor([numbers[label] for label in example.labels])
         else:
             labels = torch.tensor([numbers[example.labels[0]] for example in chunk])
-        if embeddings is None:
-            layers = nn.utils.rnn.pad_sequence([self.rows[id(example)] for example in chunk], batch_first=True).clone()
-        else:
-            layers = embeddings(
-                [[word for words in example.sentences for word in ("<S>", *words, "</S>")] for example in chunk]
-            )
-        return {
-            "input_ids": encoded["input_ids"],
-            "attention_mask": encoded["attention_mask"],
-            "bilm_layers": layers,
-            "labels": labels,
-        }
+        batch = {**encoded, "labels": labels}
+        if words.single is not None and model.training:
+            # half of the words that were seen once stand for those that were not
+            task_ids = encoded["task_ids"]
+            batch["task_ids"] = task_ids.masked_fill(words.single[task_ids] & (torch.rand(task_ids.shape) < 0.5), 1)
+        if model.has_bilm:
+            layers = [self.rows[id(example)] for example in chunk]
+            batch["bilm_layers"] = nn.utils.rnn.pad_sequence(layers, batch_first=True).clone()
+        return batch
+
+
+class TaskWords(NamedTuple):
+    """What a model reads beside ELMo.
+
+    Attributes:
+        tokenizer: The tokenizer, with the words that have vectors.
+        single: Whether a word was seen once in training, by its id, if the vectors are learned from nothing.
+    """
+
+    tokenizer: ElmoTokenizer
+    single: torch.Tensor | None
+
+
+def choose_words(task: Task, options: argparse.Namespace) -> tuple[WordVectors | None, torch.Tensor | None]:
+    """Choose the words that have vectors, and those of them that were seen once if the vectors are learned."""
+    width = options.word_vectors_dim
+    if options.word_vectors is None and width is None:
+        if options.task_chars or not options.without_elmo:
+            return None, None
+        # as wide as ELMo
+        width = ElmoConfig.from_pretrained(options.model).hidden_size
+    names = ("train",) if options.word_vectors is None else tuple(task.sets)
+    counts = Counter(
+        word for name in names for example in task.sets[name] for words in example.sentences for word in words
+    )
+    vectors = build_word_vectors(counts, options.word_vectors, width, min_count=1)
+    if vectors.table is not None:
+        return vectors, None
+    return vectors, torch.tensor([False, False, *(counts[word] == SINGLETON for word in vectors.words)])
 
 
 def size_of(example: Example) -> int:
@@ -162,13 +182,13 @@ def chunks(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
 
 
 @torch.no_grad()
-def measure(model: Any, task: Task, name: str, embeddings: WordEmbeddings | None) -> float:
+def measure(model: Any, task: Task, name: str, words: TaskWords) -> float:
     """Compute entity F1 or accuracy, in percent."""
     model.eval()
     found: list[list[str]] = []
     right: list[list[str]] = []
     for chunk in chunks(sorted(task.sets[name], key=size_of)):
-        batch = task.batch(chunk, embeddings)
+        batch = task.batch(chunk, model, words)
         labels = batch.pop("labels").reshape(len(chunk), -1)
         best = model(**batch).logits.argmax(dim=-1).reshape(len(chunk), -1)
         for row, own in zip(labels, best, strict=True):
@@ -184,47 +204,48 @@ def train(task: Task, options: argparse.Namespace, seed: int) -> tuple[float, fl
     """Train with one seed; return the scores on the development and the test set, and the layer weights."""
     torch.manual_seed(seed)
     choose = random.Random(seed)
-    cls = ElmoForTokenClassification if task.of_words else ElmoForSequenceClassification
-    model = cls.from_pretrained(
+    cls: Any = ElmoForTokenClassification if task.of_words else ElmoForSequenceClassification
+    vectors, single = choose_words(task, options)
+    model, tokenizer = load_task_model(
+        cls,
         options.model,
+        task.names,
+        word_vectors=vectors,
+        train_task_words=options.train_word_vectors or None,
+        task_char_embedding_dim=TASK_CHAR_DIM if options.task_chars else None,
         head=options.head,
         head_hidden_size=options.hidden_size,
-        id2label=dict(enumerate(task.names)),
-        # a model without ELMo takes its embeddings, whatever the number of layers
-        layer=0 if options.without_elmo else options.layer,
-        mix_at=options.mix_at,
+        layer=options.layer,
+        mix_at="none" if options.without_elmo else options.mix_at,
         mix_regularization=options.mix_regularization,
     )
-    embeddings = None
-    if options.without_elmo:
-        embeddings = WordEmbeddings(task.sets["train"], model.config.hidden_size, model.config.num_hidden_layers + 1)
-    trained = nn.ModuleList([model] if embeddings is None else [model, embeddings])
-    parameters = [part for part in trained.parameters() if part.requires_grad]
+    words = TaskWords(tokenizer, single)
+    parameters = [part for part in model.parameters() if part.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=options.learning_rate)
-    best, state, waited = -1.0, copy.deepcopy(trained.state_dict()), 0
+    best, state, waited = -1.0, copy.deepcopy(model.state_dict()), 0
     for epoch in range(options.epochs):
-        trained.train()
+        model.train()
         # sentences of like length, in another order each time
         order = sorted(task.sets["train"], key=lambda example: size_of(example) + 3 * choose.random())
         batches = list(chunks(order))
         choose.shuffle(batches)
         for chunk in tqdm(batches, desc=f"seed {seed}, epoch {epoch}", unit="batch", leave=False, disable=None):
-            loss = model(**task.batch(chunk, embeddings)).loss
+            loss = model(**task.batch(chunk, model, words)).loss
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 5)
             optimizer.step()
             optimizer.zero_grad()
-        score = measure(trained.eval()[0], task, "dev", embeddings)
+        score = measure(model, task, "dev", words)
         if sys.stderr.isatty():
             print(f"seed {seed}, epoch {epoch}: dev {score:.2f}", file=sys.stderr)
         # of few sentences, the first epochs may find no entity at all
         waited += score > 0
         if score > best:
-            best, state, waited = score, copy.deepcopy(trained.state_dict()), 0
+            best, state, waited = score, copy.deepcopy(model.state_dict()), 0
         if waited >= options.patience:
             break
-    trained.load_state_dict(state)
-    return best, measure(trained.eval()[0], task, "test", embeddings), model.layer_weights()
+    model.load_state_dict(state)
+    return best, measure(model, task, "test", words), model.layer_weights()
 
 
 def layer_of(text: str) -> str | int:
@@ -240,6 +261,10 @@ def part_of(train: Sequence[Example], part: float, seed: int = 0) -> list[Exampl
 def add_training(parser: argparse.ArgumentParser) -> None:
     """Describe the options of the model and of its training, which other benchmarks have too."""
     parser.add_argument("--model", default=ELMO_TINY_EN, help="folder of the biLM; elmo-tiny-en by default")
+    parser.add_argument("--word-vectors", help="file of word vectors that the head reads beside ELMo")
+    parser.add_argument("--word-vectors-dim", type=int, help="width of word vectors that are learned with the task")
+    parser.add_argument("--train-word-vectors", action="store_true", help="train the vectors of the file")
+    parser.add_argument("--task-chars", action="store_true", help="read characters beside ELMo")
     parser.add_argument("--mix-at", default="input", help="where the head reads ELMo: input (default), output or both")
     parser.add_argument("--mix-regularization", type=float, default=0.0, help="lambda of the mix (default: 0)")
     parser.add_argument("--hidden-size", type=int, default=100, help="width of one direction of a biLSTM")
@@ -250,27 +275,35 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
 
 
-def main() -> None:
-    """Train with each seed and report."""
-    parser = argparse.ArgumentParser(description="Measure what ELMo adds to a task.")
-    parser.add_argument("files", nargs="+", help="train, dev and test; or one file of columns")
-    parser.add_argument("--head", required=True, help="linear, bilstm-crf, mean, max, bcn or esim")
-    parser.add_argument("--without-elmo", action="store_true", help="learn word embeddings instead")
-    parser.add_argument("--part", type=float, default=1.0, help="share of the training set that is used")
-    parser.add_argument(
-        "--layer", default="mix", type=layer_of, help="mix (default), average, top, or a layer's number"
-    )
-    add_training(parser)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    logging.set_verbosity_error()
-    sets = read_sets(options.files)
-    sets["train"] = part_of(sets["train"], options.part)
-    task = Task(sets, options.model, with_elmo=not options.without_elmo)
-    kind = "without ELMo" if options.without_elmo else "with ELMo"
-    print(
-        f"{Path(options.files[0]).name}, {options.head}, {kind}, {len(sets['train']):,} training examples", flush=True
-    )
+def kinds_of(options: argparse.Namespace) -> list[argparse.Namespace]:
+    """Return what is trained: what the options say, or ELMo alone, the words alone, and both."""
+    if not options.compare:
+        return [options]
+    given = vars(options)
+    if not (options.word_vectors or options.word_vectors_dim or options.task_chars):
+        given = {**given, "word_vectors_dim": ElmoConfig.from_pretrained(options.model).hidden_size}
+    alone = {"word_vectors": None, "word_vectors_dim": None, "task_chars": False}
+    changes: list[dict[str, Any]] = [{**alone, "without_elmo": False}, {"without_elmo": True}, {"without_elmo": False}]
+    return [argparse.Namespace(**{**given, **change}) for change in changes]
+
+
+def describe(options: argparse.Namespace) -> str:
+    """Say what the head reads."""
+    parts = ["without ELMo" if options.without_elmo else "with ELMo"]
+    if options.word_vectors:
+        parts.append(Path(options.word_vectors).name)
+    elif options.word_vectors_dim:
+        parts.append(f"learned words {options.word_vectors_dim} wide")
+    if options.task_chars:
+        parts.append("characters")
+    return ", ".join(parts)
+
+
+def report(task: Task, options: argparse.Namespace) -> str:
+    """Train with each seed, print the scores, and return their mean and standard deviation."""
+    examples = len(task.sets["train"])
+    name = Path(options.files[0]).name
+    print(f"{name}, {options.head}, {describe(options)}, {examples:,} training examples", flush=True)
     scores = []
     for seed in range(options.seeds):
         start = time.perf_counter()
@@ -279,8 +312,38 @@ def main() -> None:
         # without ELMo there are no layers to weigh
         shown = "" if options.without_elmo else f", {weights}"
         print(f"seed {seed}: dev {dev:.2f} test {test:.2f}, {time.perf_counter() - start:.0f} s{shown}", flush=True)
-    spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-    print(f"mean {statistics.fmean(scores):.2f} standard deviation {spread:.2f}", flush=True)
+    mean, spread = statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0
+    print(f"mean {mean:.2f} standard deviation {spread:.2f}", flush=True)
+    return f"{mean:.2f} ± {spread:.2f}"
+
+
+def main() -> None:
+    """Train with each seed and report."""
+    parser = argparse.ArgumentParser(description="Measure what ELMo adds to a task.")
+    parser.add_argument("files", nargs="+", help="train, dev and test; or one file of columns")
+    parser.add_argument("--head", required=True, help="linear, bilstm-crf, mean, max, bcn or esim")
+    parser.add_argument(
+        "--without-elmo",
+        action="store_true",
+        help="read words and characters alone; by default learned words, as wide as ELMo",
+    )
+    parser.add_argument("--part", type=float, default=1.0, help="share of the training set that is used")
+    parser.add_argument(
+        "--layer", default="mix", type=layer_of, help="mix (default), average, top, or a layer's number"
+    )
+    parser.add_argument("--compare", action="store_true", help="train with ELMo alone, the words alone, and both")
+    add_training(parser)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    logging.set_verbosity_error()
+    sets = read_sets(options.files)
+    sets["train"] = part_of(sets["train"], options.part)
+    kinds = kinds_of(options)
+    task = Task(sets, options.model, with_elmo=not all(kind.without_elmo for kind in kinds))
+    means = [report(task, kind) for kind in kinds]
+    if options.compare:
+        rows = [f"| {describe(kind)} | {mean} |" for kind, mean in zip(kinds, means, strict=True)]
+        print("\n".join(["", "| the head reads | score |", "|---|---|", *rows]))
 
 
 if __name__ == "__main__":

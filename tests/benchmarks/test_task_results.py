@@ -1,0 +1,73 @@
+"""`benchmarks/task_results.py` trains with ELMo, with words and characters of the task, and with both."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+
+SENTENCES = [
+    ("Ann saw Bob", "B-PER O B-PER"),
+    ("it rained", "O O"),
+    ("York is old", "B-LOC O O"),
+    ("Bob left", "B-PER O"),
+]
+
+
+@pytest.fixture
+def run(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Run the script on a few sentences."""
+    monkeypatch.chdir(tmp_path)
+    for name, sentences in {"train": SENTENCES, "dev": [("Sue saw Bob", "B-PER O B-PER")]}.items():
+        pairs = [zip(words.split(), tags.split(), strict=True) for words, tags in sentences]
+        text = "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in pairs)
+        Path(f"{name}.conll").write_text(text, encoding="utf-8")
+    small = ["--head=bilstm-crf", "--epochs=1", "--seeds=1", "--hidden-size=4"]
+
+    def main(*arguments: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["script", "train.conll", "dev.conll", "dev.conll", *small, *arguments])
+        script.main()
+
+    return main
+
+
+def test_compares_what_the_head_reads(run: object, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("glove.txt").write_text("ann 1 2\nbob 3 4\n", encoding="utf-8")
+    run("--compare", "--word-vectors=glove.txt", "--task-chars")
+
+    table = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    assert [row.split("|")[1].strip() for row in table[2:]] == [
+        "with ELMo",
+        "without ELMo, glove.txt, characters",
+        "with ELMo, glove.txt, characters",
+    ]
+
+
+def test_words_that_are_learned_are_as_wide_as_elmo(run: object, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--compare")
+
+    assert "| without ELMo, learned words 256 wide |" in capsys.readouterr().out
+
+
+def test_half_of_the_words_seen_once_are_unknown_in_training(script: ModuleType) -> None:
+    examples = [script.Example([["Bob", "saw", "Ann"]], ["A", "B", "A"]), script.Example([["Bob"] * 3], ["A"] * 3)]
+    task = script.Task({"train": examples}, script.ELMO_TINY_EN, with_elmo=False)
+    options = script.argparse.Namespace(
+        word_vectors=None, word_vectors_dim=3, task_chars=False, without_elmo=True, model=script.ELMO_TINY_EN
+    )
+    vectors, single = script.choose_words(task, options)
+    assert vectors.words == ["Bob", "Ann", "saw"]
+    assert single.tolist() == [False, False, False, True, True]
+    model, tokenizer = script.load_task_model(
+        script.ElmoForTokenClassification, script.ELMO_TINY_EN, task.names, word_vectors=vectors, mix_at="none"
+    )
+    words = script.TaskWords(tokenizer, single)
+    torch.manual_seed(0)
+
+    seen = torch.cat([task.batch(examples[:1], model.train(), words)["task_ids"] for _ in range(50)])
+
+    assert set(seen[:, 1].tolist()) == {2}
+    assert 10 < (seen[:, 2] == 1).sum() < 40
+    assert task.batch(examples[:1], model.eval(), words)["task_ids"].tolist() == [[1, 2, 4, 3, 1]]
