@@ -37,12 +37,13 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "predict",
         parents=[shared],
         help="tag, classify or score sentences with a fine-tuned model",
-        description="Write what a fine-tuned model says of each sentence: tags and entities, the label and the "
-        "probabilities of all labels, a number, the best of several answers, or the answer in a context. Pairs of "
-        "sentences, and questions, are records with these fields; questions may be in SQuAD's JSON. A model of "
-        "coreference finds the mentions of the same thing in documents: a text is one, a record another, and FILE may "
-        "be in the columns of CoNLL-2012. Records keep their other fields.",
+        description="Write what a fine-tuned model says of each sentence: tags and entities, semantic roles, the "
+        "label and the probabilities of all labels, a number, the best of several answers, or the answer in a "
+        "context. Pairs of sentences, and questions, are records with these fields; questions may be in SQuAD's JSON. "
+        "A model of coreference finds the mentions of the same thing in documents: a text is one, a record another, "
+        "and FILE may be in the columns of CoNLL-2012. Records keep their other fields.",
         epilog='examples: elmo-hf predict my-ner --text "Ann met Bob in New York."; '
+        "elmo-hf predict my-roles tagged.conllu --output roles.jsonl; "
         "elmo-hf predict my-classes reviews.csv --output classes.csv",
     )
     parser.add_argument(
@@ -60,8 +61,27 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     add_split_sentences(group)
     add_batches(parser.add_argument_group("computation"))
+    _add_predicates(parser.add_argument_group("predicates, for a model of semantic roles"))
     _add_writing(parser.add_argument_group("output"))
     parser.set_defaults(run=_predict, wrong_usage=parser.error)
+
+
+def _add_predicates(group: Any) -> None:
+    group.add_argument(
+        "--predicates",
+        metavar="FILE",
+        help="words and lemmas that are predicates, one a line, where a record of jsonl does not name them by "
+        "predicates, pred or frames (default: words whose part of speech is that of a verb)",
+    )
+    group.add_argument(
+        "--predicate-pos",
+        nargs="+",
+        metavar="POS",
+        help="how the parts of speech of predicates begin; the field pos has them in jsonl (default: V AUX)",
+    )
+    group.add_argument(
+        "--pos-column", type=int, metavar="K", help="column of parts of speech in conll (default: 3 in CoNLL-U)"
+    )
 
 
 def _add_writing(group: Any) -> None:
@@ -72,8 +92,9 @@ def _add_writing(group: Any) -> None:
         "--output-format",
         choices=("jsonl", "conll", "table"),
         help="jsonl: one JSON object a line; conll: a word and its tag a line, separated by TAB, and an empty line "
-        "after each sentence, or the columns of CoNLL-2012 for coreference; table: columns with a header, a row for "
-        "each entity, mention, word or sentence, separated by TAB, or by commas in a .csv file (default: by the "
+        "after each sentence, or the columns of CoNLL-2005 for semantic roles and of CoNLL-2012 for coreference; "
+        "table: columns with a header, a row for each entity, role, mention, word or sentence, separated by TAB, or "
+        "by commas in a .csv file (default: by the "
         "suffix, .jsonl, .json, .conll, .tsv or .csv; jsonl on standard output)",
     )
 
@@ -106,9 +127,11 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     from elmo_hf.embedding.loading import move_to_device
     from elmo_hf.prediction import load, predict, resolve
     from elmo_hf.prediction.formats import write_results
+    from elmo_hf.prediction.predicates import read_predicates
     from elmo_hf.prediction.tasks import Coreference, make_task
 
     splitter = make_splitter(options)
+    words = None if options.predicates is None else read_predicates(options.predicates)
     model, tokenizer = load(options.model)
     move_to_device(model, options.device)
     # the token layer is computed once for each distinct word
@@ -118,6 +141,8 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     place = _Place(options)
     results: Iterable[Any]
     if isinstance(task, Coreference):
+        if words is not None or options.predicate_pos is not None:
+            raise ElmoError("Predicates are for models of semantic roles: leave them out.")
         results = resolve(
             model,
             tokenizer,
@@ -136,6 +161,8 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
             text_field=options.text_field,
             pair_field=options.pair_field,
             tokenized=options.tokenized,
+            predicates=words,
+            predicate_pos=options.predicate_pos,
             batch_size=options.batch_size,
         )
     with _opened(options.output) as file, place.named_in_errors():
@@ -178,12 +205,15 @@ def _read_inputs(options: argparse.Namespace, task: "Task", place: _Place) -> "I
     """Read what the options name: sentences, or records with all of their fields."""
     from elmo_hf.data.questions import read_question_records
     from elmo_hf.data.records import read_records
+    from elmo_hf.data.tagged import read_conll_records
     from elmo_hf.prediction.tasks import QuestionAnswering
 
     def records(path: str) -> "Iterable[PredictionInput]":
         read = read_question_records if isinstance(task, QuestionAnswering) else read_records
         return place.follow(read(path))
 
+    if task.reads_predicates and options.text is None and format_of(options) == "conll":
+        return read_conll_records(options.file, word_column=options.word_column, pos_column=options.pos_column)
     return read_input(options, records)
 
 

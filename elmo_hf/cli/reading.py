@@ -82,7 +82,9 @@ def add_reading(group: Any) -> None:
 def check_reading(options: argparse.Namespace) -> None:
     """Refuse options for another format than that of the input."""
     file_format = "text" if options.text is not None else format_of(options)
-    for name, wanted in {"text_field": "jsonl", "pair_field": "jsonl", "word_column": "conll"}.items():
+    for name, wanted in {
+        "text_field": "jsonl", "pair_field": "jsonl", "word_column": "conll", "pos_column": "conll"
+    }.items():  # fmt: skip
         if getattr(options, name, None) is not None and file_format != wanted:
             options.wrong_usage(
                 f"--{name.replace('_', '-')} is for files in the format {wanted}, and the input is {file_format}"

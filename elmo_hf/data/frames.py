@@ -297,11 +297,12 @@ def write_conll_frames(sentences: Iterable[FramedSentence], file: TextIO) -> Non
     Raises:
         ElmoError: If a word cannot stand in a column, or two frames have the same predicate.
     """
-    for number, sentence in enumerate(sentences, start=1):
+    for sentence in sentences:
+        name = " ".join(sentence.words)
         frames = sorted(sentence.frames, key=lambda frame: frame.predicate)
         predicates = {frame.predicate: _name_of(frame, sentence.words) for frame in frames}
         if len(predicates) < len(frames):
-            raise ElmoError(f"Sentence {number} has two frames of one predicate, which columns cannot: choose JSON.")
+            raise ElmoError(f"{name!r:.80} has two frames of one predicate, which columns cannot: choose JSON Lines.")
         columns = [
             sentence.words,
             [predicates.get(place, NOTHING) for place in range(len(sentence.words))],
@@ -309,7 +310,9 @@ def write_conll_frames(sentences: Iterable[FramedSentence], file: TextIO) -> Non
         ]
         for cells in zip(*columns, strict=True):
             if any(len(cell.split()) != 1 for cell in cells):
-                raise ElmoError(f"Sentence {number} has white space in {cells[0]!r:.80}: choose JSON.")
+                raise ElmoError(
+                    f"The word {cells[0]!r:.80} cannot stand in a column of {name!r:.80}: choose JSON Lines."
+                )
             file.write("\t".join(cells) + "\n")
         file.write("\n")
 

@@ -17,6 +17,7 @@ NEW_DOCUMENT = "-DOCSTART-"
 # in CoNLL-U, the number of several words written as one (`3-4`), or of a word that is not written (`8.1`)
 NO_WORD = re.compile(r"\d+[-.]\d+")
 CONLL_U_COLUMNS = 10
+CONLL_U_USUAL = {"word": 1, "part of speech": 3}
 
 
 class TaggedSentence(NamedTuple):
@@ -80,6 +81,28 @@ def read_conll_words(path: Source, *, word_column: int | None = None) -> Iterato
     return ([word for (word,) in sentence] for sentence in _read_sentences(path, {"word": word_column}))
 
 
+def read_conll_records(
+    path: Source, *, word_column: int | None = None, pos_column: int | None = None
+) -> Iterator[dict[str, list[str]]]:
+    """Read the words and the parts of speech of a file in columns, as `read_tagged` does, one sentence at a time.
+
+    Args:
+        path: A file in UTF-8, plain or compressed, or `-` for standard input.
+        word_column: As for `read_conll_words`.
+        pos_column: The number of the column of parts of speech; by default the fourth one of CoNLL-U's ten, and none
+            in other files.
+
+    Returns:
+        For each sentence `words`, and `pos` if they are known.
+
+    Raises:
+        ElmoError: If a line lacks a column, or the file cannot be read.
+    """
+    for sentence in _read_sentences(path, {"word": word_column, "part of speech": pos_column}):
+        columns = [list(column) for column in zip(*sentence, strict=True)]
+        yield dict(zip(("words", "pos"), columns, strict=False))
+
+
 def _read_sentences(path: Source, columns: Mapping[str, int | None]) -> Iterator[list[list[str]]]:
     """Yield the chosen columns of each line of each sentence."""
     lines = read_lines(str(path))
@@ -110,14 +133,15 @@ class _Layout:
 
     Args:
         first: The line of the first word.
-        columns: The numbers of the chosen columns, by what they hold; `None` is the usual one.
+        columns: The numbers of the chosen columns, by what they hold; `None` is the usual one, if there is one.
     """
 
     def __init__(self, first: str, columns: Mapping[str, int | None]) -> None:
         self.by_tab = "\t" in first
         self.width = len(self.split(first))
-        usual = 1 if self.by_tab and self.width == CONLL_U_COLUMNS else 0
-        self.columns = {name: usual if column is None else column for name, column in columns.items()}
+        usual = CONLL_U_USUAL if self.by_tab and self.width == CONLL_U_COLUMNS else {"word": 0}
+        chosen = {name: usual.get(name) if column is None else column for name, column in columns.items()}
+        self.columns = {name: column for name, column in chosen.items() if column is not None}
 
     def split(self, line: str) -> list[str]:
         if self.by_tab:
@@ -275,6 +299,7 @@ __all__ = [
     "cut_sentence",
     "find_spans",
     "load_tagged",
+    "read_conll_records",
     "read_conll_words",
     "read_tagged",
     "tag_scheme",

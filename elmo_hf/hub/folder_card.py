@@ -12,7 +12,7 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from .cards import Card, render_card, table
 from .results import Scores, data_sets, model_index, recorded_metrics, result_blocks, training_blocks
-from .usage import VECTORS, Model, hub_tags, read_model, usage_blocks
+from .usage import ROLES, VECTORS, Model, hub_tags, read_model, usage_blocks
 
 
 # labels that a card lists
@@ -28,6 +28,7 @@ INTRODUCTION = {
     VECTORS: "It gives a vector for each word in its sentence.",
     "fill-mask": "It gives a vector for each word in its sentence, and predicts words from those around them.",
     "token-classification": "Fine-tuned to label words.",
+    ROLES: "Fine-tuned to find the semantic roles of words for a predicate of their sentence: who did what to whom.",
     "text-classification": "Fine-tuned to label sentences.",
     "pairs": "Fine-tuned to label pairs of sentences.",
     "regression": "Fine-tuned to give sentences a number.",
@@ -45,6 +46,7 @@ INTENDED = {
     VECTORS: "Vectors of words as the input of models for a task, or to compare words in context.",
     "fill-mask": "Vectors of words as the input of models for a task, and words for a gap, ranked.",
     "token-classification": "Labels of words, of texts like those that it was fine-tuned on.",
+    ROLES: "Roles in sentences like those that it was fine-tuned on, for predicates that are known.",
     "text-classification": "Labels of sentences, of texts like those that it was fine-tuned on.",
     "pairs": "Labels of pairs of sentences, of texts like those that it was fine-tuned on.",
     "regression": "Numbers for sentences like those that it was fine-tuned on.",

@@ -28,8 +28,10 @@ TASKS = {
     "ElmoForCoreferenceResolution": "coreference-resolution",
 }
 VECTORS = "feature-extraction"
-# the Hub has it as a tag, and not among the tasks
-ONLY_TAGS = ("coreference-resolution",)
+# the task of taggers with this head, which read a predicate
+ROLES, ROLES_HEAD = "semantic-role-labeling", "alternating-lstm"
+# the Hub has them as tags, and not among the tasks
+ONLY_TAGS = ("coreference-resolution", ROLES)
 
 # words of an example, and its words where nothing tells the language: names and numbers
 LENGTH = 6
@@ -91,6 +93,23 @@ with torch.no_grad():
     # the model reads several questions: [questions, answers, words]
     scores = model(**{{name: part[None] for name, part in batch.items()}}).logits[0]
 print(answers[scores.argmax()])
+"""
+
+ROLES_CODE = """\
+import torch
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}"{trust})
+model = AutoModelForTokenClassification.from_pretrained("{name}"{trust})
+words, predicate = {words}, 1  # the number of the predicate's word, counted from 0
+batch = tokenizer(words, is_split_into_words=True, return_tensors="pt")
+# 1 at the predicate, which stands behind the boundary token, and 0 elsewhere
+batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
+batch["token_type_ids"][0, 1 + predicate] = 1
+with torch.no_grad():
+    tags = model(**batch).logits[0, 1:-1].argmax(dim=1)
+for word, tag in zip(words, tags.tolist()):
+    print(word, model.config.id2label[tag])
 """
 
 ANSWER_CODE = """\
@@ -157,6 +176,7 @@ COMMANDS = {
     VECTORS: "`elmo-hf embed FILE --model {folder} --output vectors.hdf5` writes the vectors of a file" + DOWNLOAD,
     "fill-mask": "`elmo-hf perplexity {folder} FILE` measures how well the model predicts a text" + DOWNLOAD,
     "token-classification": "`elmo-hf predict {name} FILE` labels the words of a file.",
+    ROLES: "`elmo-hf predict {name} FILE` finds the roles for the verbs of a file, such as one in CoNLL-U.",
     "text-classification": "`elmo-hf predict {name} FILE` labels the sentences of a file.",
     "pairs": "`elmo-hf predict {name} FILE` labels the pairs of a file, such as a table in CSV.",
     "regression": "`elmo-hf predict {name} FILE` gives each sentence of a file a number.",
@@ -216,7 +236,7 @@ def read_model(folder: Path, name: str = PLACEHOLDER) -> Model:
         for name, value in read_json(folder / "tokenizer_config.json").items()
         if name.endswith("_token") and value
     }
-    task = TASKS.get((config.architectures or [""])[0], VECTORS)
+    task = task_of((config.architectures or [""])[0], config)
     records = trainings(config)
     # a head of its own for pairs, or a model that was trained on them
     pairs = config.head == "esim" or bool(records and records[-1].get("inputs") == "pairs")
@@ -279,6 +299,8 @@ def task_code(model: Model) -> str:
     """Return the code for the task of a model, to be filled in."""
     if model.task == "multiple-choice":
         return CHOICE_CODE
+    if model.task == ROLES:
+        return ROLES_CODE
     if model.task == "question-answering":
         return ANSWER_CODE
     if model.task == "coreference-resolution":
@@ -328,6 +350,17 @@ def fill_in(code: str, model: Model, *, trust: str) -> str:
     )
 
 
+def task_of(cls: str, config: ElmoConfig) -> str:
+    """Return the task of a model, as the Hub calls it.
+
+    Args:
+        cls: The name of its class.
+        config: Its configuration.
+    """
+    task = TASKS.get(cls, VECTORS)
+    return ROLES if task == "token-classification" and config.head == ROLES_HEAD else task
+
+
 def hub_tags(task: str) -> dict[str, Any]:
     """Return the metadata by which the Hub finds models of a task."""
     if task in ONLY_TAGS:
@@ -336,6 +369,7 @@ def hub_tags(task: str) -> dict[str, Any]:
 
 
 __all__ = [
+    "ROLES",
     "TASKS",
     "VECTORS",
     "Model",
@@ -344,5 +378,6 @@ __all__ = [
     "hub_tags",
     "read_model",
     "task_code",
+    "task_of",
     "usage_blocks",
 ]

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from elmo_hf.data.coreference import NAME_FIELDS, document_of, write_conll_documents
+from elmo_hf.data.frames import Frame, FramedSentence, write_conll_frames
 from elmo_hf.data.tagged import NEW_DOCUMENT
 from elmo_hf.errors import ElmoError
 
-from .tasks import Coreference, Result, Tagging, Task, rename_given
+from .tasks import Coreference, Result, RoleLabelling, Tagging, Task, rename_given
 
 
 # formats of files by their suffixes
@@ -44,7 +45,8 @@ def write_results(results: Iterable[Result], name: str, file: TextIO, task: Task
     Args:
         results: The answers of `predict`.
         name: The format: `jsonl`, a JSON object a line; `conll`, a word and its tag a line, and an empty line after
-            each sentence, or the columns of CoNLL-2012 for coreference; `table`, columns with a header.
+            each sentence, or the columns of CoNLL-2005 for semantic roles and of CoNLL-2012 for coreference; `table`,
+            columns with a header.
         file: The open file.
         task: The task that answers.
         delimiter: What separates the columns of a table: a tab or a comma.
@@ -55,6 +57,8 @@ def write_results(results: Iterable[Result], name: str, file: TextIO, task: Task
     if name == "conll":
         if isinstance(task, Coreference):
             return _write_each(results, lambda result: _write_document(file, result))
+        if isinstance(task, RoleLabelling):
+            return _write_each(results, lambda result: write_conll_frames([_framed_sentence(result)], file))
         if not isinstance(task, Tagging):
             raise ElmoError(
                 "CoNLL columns are for the tags of words, and this model gives none: choose jsonl or table."
@@ -75,6 +79,11 @@ def _write_each(results: Iterable[Result], write: Callable[[Result], None]) -> i
         write(result)
         number += 1
     return number
+
+
+def _framed_sentence(result: Result) -> FramedSentence:
+    """Return the sentence of an answer with its frames."""
+    return FramedSentence(result["words"], [Frame(frame["predicate"], frame["tags"]) for frame in result["frames"]])
 
 
 def _write_json(file: TextIO, result: Result) -> None:

@@ -14,6 +14,7 @@ from elmo_hf.embedding.sentences import Sentence, SentenceInput, read_column, re
 from elmo_hf.errors import ElmoError
 
 from .answers import cut_windows
+from .predicates import VERB_FINDER, PredicateFinder
 from .tasks import Task
 
 
@@ -47,10 +48,12 @@ class Row(NamedTuple):
     Attributes:
         words: The words of the sentence, or of the first one of a pair.
         pair: The words of the second sentence of a pair.
+        predicate: The number of the word whose roles are asked for.
     """
 
     words: list[str]
     pair: list[str] | None = None
+    predicate: int | None = None
 
     @property
     def length(self) -> int:
@@ -64,8 +67,8 @@ class Example(NamedTuple):
     Attributes:
         fields: What its result begins with: the fields of a record, or the text.
         sentence: The sentence, the first one of a pair, or the context of a question.
-        rows: What the model reads: one row, or one for each answer to a question, or for each window of a
-            context; none for an empty text.
+        rows: What the model reads: one row, or one for each answer to a question, for each window of a context, or
+            for each predicate; none for an empty text.
     """
 
     fields: dict[str, Any]
@@ -117,6 +120,7 @@ class InputReader:
         text_field: The field of the text in records; by default the usual names.
         pair_field: The field of the second text of a pair.
         tokenized: Split texts at white space only.
+        predicates: Finds the predicates, if the model labels their roles.
 
     Raises:
         ElmoError: If there is a field for the second text, and the model reads single sentences.
@@ -130,7 +134,9 @@ class InputReader:
         text_field: str | None,
         pair_field: str | None,
         tokenized: bool,
+        predicates: PredicateFinder = VERB_FINDER,
     ) -> None:
+        self.predicates = predicates
         self.tokenizer = tokenizer
         self.task = task
         self.text_field = text_field
@@ -168,7 +174,7 @@ class InputReader:
         if 1 not in self.task.num_sentences:
             raise ElmoError("the model reads pairs: give records with two texts, such as premise and hypothesis.")
         fields = {} if sentence.key is None else {"id": sentence.key}
-        return Example({**fields, "text": sentence.text}, sentence, _rows_of(Row(sentence.words)))
+        return Example({**fields, "text": sentence.text}, sentence, self._rows_of(Row(sentence.words), {}))
 
     def _read_record(self, record: Mapping[str, Any]) -> Example:
         if self.task.question_fields:
@@ -183,7 +189,16 @@ class InputReader:
             # as in training: of a pair, both are lists of words if one is
             texts = [part.split() if isinstance(part, str) else part for part in texts]
         first, *second = map(self._split, texts)
-        return Example(dict(record), first, _rows_of(Row(first.words, second[0].words if second else None)))
+        row = Row(first.words, second[0].words if second else None)
+        return Example(dict(record), first, self._rows_of(row, record))
+
+    def _rows_of(self, row: Row, record: Mapping[str, Any]) -> list[Row]:
+        """Return the row, or one for each of its predicates, unless it has no words."""
+        if not (row.words or row.pair):
+            return []
+        if self.task.reads_predicates:
+            return [row._replace(predicate=place) for place in self.predicates.find(record, row.words)]
+        return [row]
 
     def _find_columns(self, record: Mapping[str, Any]) -> tuple[str, str | None]:
         """Return the fields of the texts, which the first record shows."""
@@ -243,11 +258,6 @@ def _plain(name: str, value: Any) -> Any:
         raise ElmoError(f"{name} holds {value}, a number that JSON does not have: give a finite one or null.")
     # a missing cell of a table
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _rows_of(row: Row) -> list[Row]:
-    """Return the row, unless it has no words."""
-    return [row] if row.words or row.pair else []
 
 
 __all__ = ["Example", "InputError", "InputReader", "PredictionInput", "Row", "check_inputs"]

@@ -1,6 +1,6 @@
 """Run a model on inputs in batches of similar length, and answer in the order of the inputs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any
 
@@ -14,6 +14,7 @@ from elmo_hf.errors import ElmoError
 from .answers import MAX_ANSWER_WORDS
 from .documents import resolve
 from .inputs import Example, InputReader, PredictionInput, Row, check_inputs
+from .predicates import VERB_FINDER, PredicateFinder
 from .tasks import Coreference, QuestionAnswering, Result, Task, make_task, rename_given, significant
 
 
@@ -25,6 +26,8 @@ def predict(
     text_field: str | None = None,
     pair_field: str | None = None,
     tokenized: bool = False,
+    predicates: Collection[str] | None = None,
+    predicate_pos: Sequence[str] | None = None,
     batch_size: int = 32,
     progress: Progress | None = None,
 ) -> Iterator[Result]:
@@ -42,6 +45,10 @@ def predict(
             `TEXT_COLUMNS` that the first record has.
         pair_field: The field of the second text of a pair, of the choices, or of the context.
         tokenized: Split texts at white space only.
+        predicates: For a model of semantic roles, words and lemmas that are predicates, in any case. Lemmas match
+            those of the field `lemmas` of a record, which has one for each word.
+        predicate_pos: How the parts of speech of predicates begin, by default those of verbs, `V` and `AUX`; records
+            have them in the field `pos`.
         batch_size: The number of rows to compute at once.
         progress: Receives the number of inputs after each few batches.
 
@@ -54,6 +61,10 @@ def predict(
           as BIO, `entities`, each with `label`, `start` and `end`, counted in characters, `text` and `score`, the mean
           of its words' scores. The tags of a CRF are its best sequence, and a score is the probability of the tag
           over all sequences;
+        * of a model of semantic roles `words` and `frames`. The predicates are those that a record names, by
+          `predicates`, a list of numbers of words counted from 0, by `pred`, or by `frames` of its own; or else those
+          of `predicates`, or by their part of speech. Each frame has `predicate`, `tags`, `scores`, and `roles`, as
+          `entities`;
         * of a classifier `label` and `scores`, the probability of each label by its name; if there may be several
           labels, `labels`, those more probable than not;
         * of a regression `score`;
@@ -66,16 +77,35 @@ def predict(
         A text without words has no tags, and its label and scores are `None`.
 
     Raises:
-        ElmoError: If the model has no head, or, when the iterator comes to it, an input has not what the model reads,
-            or holds a number that JSON does not have.
+        ElmoError: If the model has no head, or predicates are given and it finds no roles; or, when the iterator comes
+            to it, an input has not what the model reads, or holds a number that JSON does not have.
         ValueError: If the model is in training mode, or `batch_size` is not positive.
     """
     task = _checked_task(model, batch_size)
+    finder = _predicate_finder(task, predicates, predicate_pos)
     if isinstance(task, Coreference):
         documents: Any = inputs
         return resolve(model, tokenizer, documents, text_field=text_field, tokenized=tokenized, progress=progress)
-    reader = InputReader(tokenizer, task, text_field=text_field, pair_field=pair_field, tokenized=tokenized)
+    reader = InputReader(
+        tokenizer, task, text_field=text_field, pair_field=pair_field, tokenized=tokenized, predicates=finder
+    )
     return _predict(_RowRunner(model, tokenizer, task, batch_size), reader, check_inputs(inputs), progress)
+
+
+def _predicate_finder(task: Task, words: Collection[str] | None, pos: Sequence[str] | None) -> PredicateFinder:
+    """Return what finds predicates.
+
+    Raises:
+        ElmoError: If predicates are given, and the model finds no roles; or in two ways.
+    """
+    if not task.reads_predicates and (words is not None or pos is not None):
+        raise ElmoError("The model finds no semantic roles: leave the predicates out.")
+    if words is not None and pos is not None:
+        raise ElmoError("Predicates go by a list of words or by parts of speech: give one of both.")
+    finder = VERB_FINDER
+    if words is not None:
+        finder = finder._replace(words=frozenset(word.lower() for word in words))
+    return finder if pos is None else finder._replace(pos=tuple(pos))
 
 
 def answer(
@@ -199,10 +229,19 @@ class _RowRunner:
             texts.append([self._readable(row.pair or []) for row in rows])
         with explaining_lack_of_memory([row.length for row in rows]):
             batch = self.tokenizer(*texts, is_split_into_words=True, padding=True, return_tensors="pt")
+            if self.task.reads_predicates:
+                batch["token_type_ids"] = _marks(batch["attention_mask"], [row.predicate for row in rows])
             return self.task.compute(self.model, batch.to(self.model.device))
 
     def _readable(self, words: list[str]) -> list[str]:
         return [self.unreadable.get(word, word) for word in words]
+
+
+def _marks(mask: torch.Tensor, predicates: Sequence[int | None]) -> torch.Tensor:
+    """Return 1 at the predicate of each row and 0 elsewhere, `[B, T]`, wherever the mask `[B, T]` has padding."""
+    # the word number of each position; the boundary token has the number -1
+    numbers = (mask.cumsum(dim=1) - 2).masked_fill(mask == 0, -1)
+    return (numbers == torch.tensor(predicates)[:, None]).long()
 
 
 __all__ = ["PredictionInput", "answer", "predict"]

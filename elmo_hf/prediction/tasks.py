@@ -14,6 +14,7 @@ import torch
 
 from elmo_hf.data.tagged import find_spans, tag_scheme
 from elmo_hf.errors import ElmoError
+from elmo_hf.model.heads_elmo import ElmoRoleHead
 from elmo_hf.model.modeling_elmo import (
     ElmoForCoreferenceResolution,
     ElmoForMultipleChoice,
@@ -65,6 +66,7 @@ class Task:
         question_fields: The usual names of the field that a record has beside a question; none if the model reads no
             questions.
         has_choices: Whether this field has several answers, of which the model chooses one.
+        reads_predicates: Whether a row has a predicate, whose roles the model finds.
         answers: The names of the answers.
         columns: The columns that a table has for the answers.
     """
@@ -73,6 +75,7 @@ class Task:
     reads_sentences = True
     question_fields: Sequence[str] = ()
     has_choices = False
+    reads_predicates = False
     answers: Sequence[str] = ()
     columns: Sequence[str] = ()
 
@@ -137,20 +140,22 @@ class Tagging(Task):
 
     def answer(self, example: "Example", numbers: Sequence[Tags]) -> Result:
         """Return `words`, `tags` and `scores`, and `entities` if the tags mark spans."""
-        text, words, _ = example.sentence
         found = numbers[0] if numbers else Tags([], [])
-        result: Result = {} if example.fields.get("text") == text else {"text": text}
-        if example.fields.get("words") != words:
-            result["words"] = words
         tags = [self.names[number] for number in found.tags]
-        result |= {"tags": tags, "scores": found.scores}
+        result = self._sentence(example) | {"tags": tags, "scores": found.scores}
         if self.has_spans:
-            result["entities"] = self._entities(text, example.offsets(), tags, found.scores)
+            result["entities"] = self._spans(example.sentence.text, example.offsets(), tags, found.scores)
         return result
 
-    def _entities(
-        self, text: str, offsets: list[tuple[int, int]], tags: list[str], scores: list[float]
-    ) -> list[Result]:
+    @staticmethod
+    def _sentence(example: "Example") -> Result:
+        """Return the text and the words that the fields of an input do not have."""
+        text, words, _ = example.sentence
+        result: Result = {} if example.fields.get("text") == text else {"text": text}
+        return result if example.fields.get("words") == words else {**result, "words": words}
+
+    @staticmethod
+    def _spans(text: str, offsets: list[tuple[int, int]], tags: list[str], scores: list[float]) -> list[Result]:
         """List the spans by their characters; the score of one is the mean of its words' scores."""
         entities = []
         for label, first, end in find_spans(tags):
@@ -166,6 +171,32 @@ class Tagging(Task):
             return beside, result["entities"]
         columns = [result[name] for name in self.answers if name != "text"]
         return beside, [dict(zip(self.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+class RoleLabelling(Tagging):
+    """The roles of a sentence's words for each of its predicates."""
+
+    reads_predicates = True
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.answers = ["text", "words", "frames"]
+        self.columns = ["predicate", "label", "start", "end", "text", "score"]
+
+    def answer(self, example: "Example", numbers: Sequence[Tags]) -> Result:
+        """Return `words` and `frames`, one for each predicate, with its `tags`, `scores` and `roles`."""
+        text, offsets, frames = example.sentence.text, example.offsets(), []
+        for row, found in zip(example.rows, numbers, strict=True):
+            tags = [self.names[number] for number in found.tags]
+            roles = self._spans(text, offsets, tags, found.scores)
+            frames.append({"predicate": row.predicate, "tags": tags, "scores": found.scores, "roles": roles})
+        return self._sentence(example) | {"frames": frames}
+
+    def table_rows(self, result: Result) -> tuple[Result, list[Result]]:
+        """Show a role a row, with the number of the predicate's word, counted from 0."""
+        beside = {name: value for name, value in result.items() if name not in self.answers}
+        rows = [{"predicate": frame["predicate"], **role} for frame in result["frames"] for role in frame["roles"]]
+        return beside, rows
 
 
 def _tag_scores(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -369,7 +400,9 @@ def make_task(model: Any) -> Task:
     if cls is None:
         names = ", ".join(each.__name__ for each in TASKS)
         raise ElmoError(f"{type(model).__name__} has no head for a task: load one of {names}, as `load` does.")
-    return TASKS[cls](model)
+    # one class has taggers, and the model of roles, which reads a predicate
+    is_labeller = cls is ElmoForTokenClassification and isinstance(model.head, ElmoRoleHead)
+    return RoleLabelling(model) if is_labeller else TASKS[cls](model)
 
 
 def rename_given(fields: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
@@ -403,6 +436,7 @@ __all__ = [
     "Coreference",
     "QuestionAnswering",
     "Result",
+    "RoleLabelling",
     "Tagging",
     "Task",
     "make_task",

@@ -36,7 +36,7 @@ from elmo_hf.history import LANGUAGE_MODELING, describe_text, trainings
 from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
 from elmo_hf.hub.folder_card import card_sections, join_sections
 from elmo_hf.hub.results import data_sets, model_index
-from elmo_hf.hub.usage import TASKS, hub_tags, read_model
+from elmo_hf.hub.usage import ROLES, hub_tags, read_model, task_of
 from elmo_hf.manifest import check_manifest, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel, ElmoTaskModel
@@ -64,6 +64,7 @@ JOB_OPTIONS = (
 # what the models of a task do with `elmo-hf predict`
 USES = {
     "token-classification": "Tag text",
+    ROLES: "Label roles",
     "text-classification": "Label text",
     "question-answering": "Answer questions",
     "coreference-resolution": "Find what means the same",
@@ -396,15 +397,19 @@ def describe_result(options: FineTuningOptions, trainer: Trainer) -> str:
     folder = shlex.quote(str(options.output))
     return (
         f"Wrote {options.output}: epoch {round(epoch, 2):g} of {options.epochs:g}{score}. "
-        f"{USES[TASKS[type(trainer.model).__name__]]}: elmo-hf predict {folder} FILE"
+        f"{USES[_task_of(trainer.model)]}: elmo-hf predict {folder} FILE"
     )
+
+
+def _task_of(model: Any) -> str:
+    return task_of(type(model).__name__, model.config)
 
 
 def _score(trainer: Trainer, value: float) -> str:
     """Write a value of the metric by which the best epoch is chosen, in percent."""
     metric = str(trainer.args.metric_for_best_model)
     # SQuAD's scores are in percent already
-    in_percent = TASKS[type(trainer.model).__name__] == "question-answering"
+    in_percent = _task_of(trainer.model) == "question-answering"
     return f"dev {'F1' if metric == 'f1' else metric} {value if in_percent else 100 * value:.1f}"
 
 
@@ -450,7 +455,7 @@ def describe_finetuning(
     files = [] if options.train is None else [options.train]
     split = options.splits[0] if options.dataset is not None else None
     return {
-        "task": TASKS[type(model).__name__],
+        "task": _task_of(model),
         "base_model": public_model_name(options.model) if has_base else None,
         **describe_source(files, options.dataset, config=options.dataset_config, split=split),
         **count_rows(split_documents(rows), tokenizer),
@@ -567,7 +572,7 @@ def finish(
     write_card(
         options.output,
         model,
-        task=TASKS[type(model).__name__],
+        task=_task_of(model),
         base=options.model,
         data=options.data_name,
         scores=scores,

@@ -270,3 +270,51 @@ def test_sentences_are_split_for_documents_only(tagger: str, resolver: str, caps
     assert len(result["sentences"]) == 2
     assert main(["predict", tagger, "--text", "Ann met Bob.", "--split-sentences", "en"]) == 1
     assert "--split-sentences is for coreference" in error_of(capsys)
+
+
+@pytest.fixture(scope="module")
+def labeller(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models") / "labeller"
+    names = {0: "O", 1: "B-V", 2: "I-V", 3: "B-ARG0", 4: "I-ARG0"}
+    return str(save_task_model(ElmoForTokenClassification, folder, head="alternating-lstm", id2label=names))
+
+
+def predicates(captured: Captured) -> list[list[int]]:
+    return [[frame["predicate"] for frame in result["frames"]] for result in printed(captured)]
+
+
+def test_roles_for_verbs_of_columns_and_for_words_of_a_list(labeller: str, tmp_path: Path, capsys: Captured) -> None:
+    words = [("They", "PRON", "X"), ("saw", "VERB", "Y"), ("it", "PRON", "X")]
+    rows = [[str(n), word, word, pos, *["_"] * 6] for n, (word, pos, _) in enumerate(words, start=1)]
+    (tmp_path / "in.conllu").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "in.conll").write_text("".join(f"{word} {tag}\n" for word, _, tag in words), encoding="utf-8")
+    (tmp_path / "list.txt").write_text("They\nIT\n", encoding="utf-8")
+
+    for arguments, expected in (
+        (["in.conllu"], [[1]]),
+        (["in.conllu", "--predicate-pos", "PRON"], [[0, 2]]),
+        (["in.conll", "--pos-column=1", "--predicate-pos=Y"], [[1]]),
+        (["in.conll", "--predicates", str(tmp_path / "list.txt")], [[0, 2]]),
+    ):
+        assert main(["predict", labeller, str(tmp_path / arguments[0]), *arguments[1:]]) == 0
+        assert predicates(capsys) == expected
+    output = tmp_path / "out.conll"
+    assert main(["predict", labeller, str(tmp_path / "in.conllu"), "--output", str(output)]) == 0
+    assert [line.split("\t")[:2] for line in output.read_text().splitlines()[:3]] == [
+        ["They", "-"],
+        ["saw", "saw"],
+        ["it", "-"],
+    ]
+
+
+def test_predicates_that_nothing_tells_or_asks_for_are_one_line(
+    labeller: str, tagger: str, tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "in.txt").write_text("They saw it .\n", encoding="utf-8")
+
+    assert main(["predict", labeller, str(tmp_path / "in.txt")]) == 1
+    assert (
+        "in.txt, line 1: the model finds the roles of predicates, and nothing tells which" in capsys.readouterr().err
+    )
+    assert main(["predict", tagger, str(tmp_path / "in.txt"), "--predicate-pos", "V"]) == 1
+    assert "The model finds no semantic roles: leave the predicates out." in capsys.readouterr().err

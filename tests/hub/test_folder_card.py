@@ -41,6 +41,8 @@ KINDS = {
     "spans": (ElmoForTokenClassification, {"id2label": SPANS, "head": "bilstm-crf", "head_hidden_size": 6},
               "token-classification", 'aggregation_strategy="simple"'),
     "tags": (ElmoForTokenClassification, {"num_labels": 3}, "token-classification", "ignore_labels=[]"),
+    "roles": (ElmoForTokenClassification, {"id2label": SPANS, "head": "alternating-lstm", "head_hidden_size": 6},
+              None, 'batch["token_type_ids"][0, 1 + predicate] = 1'),
     "sentences": (ElmoForSequenceClassification, {"num_labels": 3}, "text-classification", "elmo-hf predict"),
     "several": (ElmoForSequenceClassification, {"num_labels": 3, "problem_type": "multi_label_classification"},
                 "text-classification", "top_k=None"),
