@@ -306,27 +306,30 @@ void share(int64_t count, int64_t threads, Work work) {
 
 }  // namespace
 
-// The arguments; the fields are those of `Job` in native.py. The leading 2 is the direction.
+// The arguments; the fields are those of `Job` in native.py. The leading 2 is the direction, of which there may be one.
+// There are 4 gates G, or 5 with a highway.
 struct Job {
-    const float* inputs;      // [2, rows, 4 * C], the inputs of the gates i, f, g, o of each packed word, or null, then:
+    const float* inputs;      // [2, rows, G * C], the inputs of the gates i, f, g, o, r of each packed word, or null, then:
     const float* below;       // [2, rows, D], the output of the layer below for each packed word,
-    const void* forward;      // [4 * C, D], the input weights of both directions,
+    const void* forward;      // [G * C, D], the input weights of both directions,
     const void* backward;
-    const float* bias;        // [2, 4 * C]
-    const void* recurrent;    // [2, P, 4 * C]
+    const float* bias;        // [2, G * C]
+    const float* carried;     // [2, rows, C], what a highway carries around the cell, or null
+    const float* dropout;     // [2, sentences, P], the factors of the hidden states, or null
+    const void* recurrent;    // [2, P, G * C]
     const void* output;       // [2, C, P], or null if P is C
     float* hidden;            // [2, sentences, P], longest first: the initial state, overwritten by the final one
     float* cell;              // [2, sentences, C], likewise
     float* outputs;           // [2, words, P]
-    float* gates;             // [2, words, 4 * C], saved for the backward pass, or null
+    float* gates;             // [2, words, G * C], saved for the backward pass, or null
     float* cells;             // [2, words, C], likewise
     // The backward pass reads the initial `cell`, and `outputs`, `gates` and `cells` of the forward pass.
-    float* outputs_gradient;  // [2, words, P], overwritten by the gradients of the projections before their clip
+    float* outputs_gradient;  // [2, words, P], overwritten by the gradients of the hidden states before clip and dropout
     float* hidden_gradient;   // [2, sentences, P], of the final state, overwritten by that of the initial one
     float* cell_gradient;     // [2, sentences, C], likewise
-    float* gradients;         // [2, words, 4 * C], of the gate inputs
+    float* gradients;         // [2, words, G * C], of the gate inputs
     const int64_t* batch_sizes;  // [length], the number of running sentences at each time
-    int64_t length, sentences, words, rows, input_width, width, cell_width, threads;
+    int64_t length, sentences, words, rows, input_width, width, cell_width, threads, directions;
     float cell_clip, projection_clip;
 };
 
@@ -335,8 +338,8 @@ namespace {
 // Divides sentences into groups: every `groups`-th one, so that the lengths in each group are alike.
 struct Division {
     const Job& job;
-    const int64_t P = job.width, C = job.cell_width;
-    const int64_t groups = std::max<int64_t>(1, std::min((job.threads + 1) / 2, job.sentences));
+    const int64_t P = job.width, C = job.cell_width, G = job.carried ? 5 : 4, directions = job.directions;
+    const int64_t groups = std::max<int64_t>(1, std::min((job.threads + directions - 1) / directions, job.sentences));
 
     int64_t count_of(int64_t group, int64_t all) const { return (all - group + groups - 1) / groups; }
     // the index of the r-th sentence of a group, and of its word in a step that begins at `start`
@@ -353,26 +356,26 @@ public:
     explicit Forward(const Job& job) : Division{job} {}
 
     void run() {
-        if (packs) share(2 * 4, job.threads, [&](int64_t n) { pack_part(n % 2, n / 2); });
-        share(2 * groups, job.threads, [&](int64_t n) { run_group(n % 2, n / 2); });
+        if (packs) share(directions * G, job.threads, [&](int64_t n) { pack_part(n % directions, n / directions); });
+        share(directions * groups, job.threads, [&](int64_t n) { run_group(n % directions, n / directions); });
     }
 
 private:
     const Weight* recurrent = static_cast<const Weight*>(job.recurrent);
     const Weight* output = static_cast<const Weight*>(job.output);
     const int64_t D = job.input_width, blocks = padded(C) / PANEL;
-    const int64_t recurrent_size = 4 * padded(C) * P, output_size = output ? padded(P) * C : 0;
+    const int64_t recurrent_size = G * padded(C) * P, output_size = output ? padded(P) * C : 0;
     const bool packs = job.sentences > FEW * groups;
-    Scratch packed{packs ? 2 * (recurrent_size + output_size) : 0};
+    Scratch packed{packs ? directions * (recurrent_size + output_size) : 0};
 
     float* packed_recurrent(int64_t direction) { return packed.data() + direction * (recurrent_size + output_size); }
     float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
 
-    // Packs one gate of a direction, and a quarter of its output weights. The panels of a block of cells are adjacent.
+    // Packs one gate of a direction, and a share of its output weights. The panels of a block of cells are adjacent.
     void pack_part(int64_t direction, int64_t gate) {
         const int64_t size = PANEL * P;
-        pack(recurrent + (direction * P * 4 + gate) * C, P, C, 4 * C, packed_recurrent(direction) + gate * size, 4 * size);
-        const int64_t first = gate * C / 4, end = (gate + 1) * C / 4;
+        pack(recurrent + (direction * P * G + gate) * C, P, C, G * C, packed_recurrent(direction) + gate * size, G * size);
+        const int64_t first = gate * C / G, end = (gate + 1) * C / G;
         if (output)
             pack(output + (direction * C + first) * P, end - first, P, P, packed_output(direction) + first * PANEL, PANEL * C);
     }
@@ -383,20 +386,20 @@ private:
         int64_t start;  // of the words of the step, of all groups
         int64_t hidden_stride, cell_stride;
         std::vector<float> hidden, cell, squashed, sums;
-        float* chunk;  // [blocks, most, 4, PANEL], the gates of some steps
-        int64_t most, filled, used;
+        float* chunk;  // [blocks, most, G, PANEL], the gates of some steps
+        int64_t most, count, filled, used;
 
-        // the gates of a block of cells in this step, [running, 4, PANEL]
-        float* gates(int64_t block) { return chunk + (block * most + used) * 4 * PANEL; }
+        // the gates of a block of cells in this step, [running, G, PANEL]
+        float* gates(int64_t block) { return chunk + (block * most + used) * count * PANEL; }
     };
 
     void run_group(int64_t direction, int64_t number) {
         const int64_t rows = count_of(number, job.sentences), most = std::max(rows, std::min(CHUNK, job.words));
         const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL;
-        Scratch chunk(blocks * most * 4 * PANEL);
+        Scratch chunk(blocks * most * G * PANEL);
         Group group{direction, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
                     std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
-                    std::vector<float>(packs ? 0 : rows * std::max(4 * C, P)), chunk.data(), most, 0, 0};
+                    std::vector<float>(packs ? 0 : rows * std::max(G * C, P)), chunk.data(), most, G, 0, 0};
         for (int64_t r = 0; r < rows; r++) {
             std::copy_n(job.hidden + sentence(direction, number, r) * P, P, &group.hidden[r * hidden_stride]);
             std::copy_n(job.cell + sentence(direction, number, r) * C, C, &group.cell[r * cell_stride]);
@@ -430,15 +433,15 @@ private:
         group.used = 0;
         for (int64_t block = 0; block < blocks; block++)
             for (int64_t r = 0; r < group.filled; r++) {
-                const float* from = job.inputs ? job.inputs + rows[r] * 4 * C : job.bias + group.direction * 4 * C;
-                set_gates(from, block, group.gates(block) + r * 4 * PANEL);
+                const float* from = job.inputs ? job.inputs + rows[r] * G * C : job.bias + group.direction * G * C;
+                set_gates(from, block, group.gates(block) + r * G * PANEL);
             }
         if (!job.inputs) add_products(group, rows);
     }
 
     // Copies a block of each gate.
     void set_gates(const float* from, int64_t block, float* to) {
-        for (int64_t gate = 0; gate < 4; gate++, to += PANEL) {
+        for (int64_t gate = 0; gate < G; gate++, to += PANEL) {
             const float* share = from + gate * C + block * PANEL;
             if (block < C / PANEL) {
                 store(to, load(share));
@@ -454,42 +457,42 @@ private:
     void add_products(Group& group, const std::vector<int64_t>& rows) {
         const auto weights = static_cast<const Weight*>(group.direction ? job.backward : job.forward);
         const int64_t stride = D + PANEL, depth = std::min(D, DEPTH);
-        std::vector<float> below(group.filled * stride), panels(4 * depth * PANEL);
+        std::vector<float> below(group.filled * stride), panels(G * depth * PANEL);
         for (int64_t r = 0; r < group.filled; r++) std::copy_n(job.below + rows[r] * D, D, &below[r * stride]);
         for (int64_t block = 0; block < blocks; block++)
             for (int64_t k = 0; k < D; k += DEPTH) {
                 const int64_t size = std::min(DEPTH, D - k), count = std::min<int64_t>(PANEL, C - block * PANEL);
-                for (int64_t gate = 0; gate < 4; gate++)
+                for (int64_t gate = 0; gate < G; gate++)
                     pack_rows(weights + (gate * C + block * PANEL) * D + k, count, size, D, &panels[gate * size * PANEL]);
                 // a few rows at a time, which stay in the first-level cache for all gates
                 for (int64_t row = 0; row < group.filled; row += ROWS)
-                    for (int64_t gate = 0; gate < 4; gate++)
+                    for (int64_t gate = 0; gate < G; gate++)
                         panel_product(std::min<int64_t>(ROWS, group.filled - row), &below[row * stride + k], stride,
                                       &panels[gate * size * PANEL], size,
-                                      group.gates(block) + (row * 4 + gate) * PANEL, 4 * PANEL, true);
+                                      group.gates(block) + (row * G + gate) * PANEL, G * PANEL, true);
             }
     }
 
     void step(Group& group) {
         const int64_t running = group.running;
         if (!packs) {
-            const Weight* weight = recurrent + group.direction * P * 4 * C;
-            product(group, group.hidden, group.hidden_stride, weight, P, 4 * C, [&](int64_t r, const float* sums) {
-                for (int64_t gate = 0; gate < 4; gate++)
+            const Weight* weight = recurrent + group.direction * P * G * C;
+            product(group, group.hidden, group.hidden_stride, weight, P, G * C, [&](int64_t r, const float* sums) {
+                for (int64_t gate = 0; gate < G; gate++)
                     for (int64_t block = 0; block < blocks; block++)
                         add(sums + gate * C + block * PANEL, std::min<int64_t>(PANEL, C - block * PANEL),
-                            group.gates(block) + (r * 4 + gate) * PANEL);
+                            group.gates(block) + (r * G + gate) * PANEL);
             });
         }
         for (int64_t block = 0; block < blocks; block++) {
             float* gates = group.gates(block);
             if (packs)
-                for (int64_t gate = 0; gate < 4; gate++)
+                for (int64_t gate = 0; gate < G; gate++)
                     for (int64_t k = 0; k < P; k += DEPTH)
                         panel_product(running, &group.hidden[k], group.hidden_stride,
-                                      packed_recurrent(group.direction) + ((4 * block + gate) * P + k) * PANEL,
-                                      std::min(DEPTH, P - k), gates + gate * PANEL, 4 * PANEL, true);
-            for (int64_t r = 0; r < running; r++) update_cells(group, block, r, gates + r * 4 * PANEL);
+                                      packed_recurrent(group.direction) + ((G * block + gate) * P + k) * PANEL,
+                                      std::min(DEPTH, P - k), gates + gate * PANEL, G * PANEL, true);
+            for (int64_t r = 0; r < running; r++) update_cells(group, block, r, gates + r * G * PANEL);
         }
         project(group);
     }
@@ -514,13 +517,24 @@ private:
     void update_cells(Group& group, int64_t block, int64_t r, float* gates) {
         float* cell = &group.cell[r * group.cell_stride + block * PANEL];
         float* squashed = &group.squashed[r * group.cell_stride + block * PANEL];
+        const int64_t row = place(group, r), count = std::min<int64_t>(PANEL, C - block * PANEL);
+        // beyond the last cell the hidden states are 0, as there is nothing to carry
+        float around[PANEL] = {};
+        if (job.carried)
+            std::copy_n(job.carried + (row + group.direction * (job.rows - job.words)) * C + block * PANEL, count, around);
         for (int lane = 0; lane < PANEL; lane += LANES) {
             float* gate = gates + lane;
             const Vector i = sigmoid(load(gate)), f = sigmoid(load(gate + PANEL));
             const Vector g = hyperbolic_tangent(load(gate + 2 * PANEL)), o = sigmoid(load(gate + 3 * PANEL));
             const Vector now = clip(f * load(cell + lane) + i * g, job.cell_clip);
             store(cell + lane, now);
-            store(squashed + lane, o * hyperbolic_tangent(now));
+            Vector result = o * hyperbolic_tangent(now);
+            if (job.carried) {
+                const Vector share = sigmoid(load(gate + 4 * PANEL)), other = load(around + lane);
+                result = other + share * (result - other);
+                if (job.gates) store(gate + 4 * PANEL, share);
+            }
+            store(squashed + lane, result);
             if (job.gates) {
                 store(gate, i);
                 store(gate + PANEL, f);
@@ -529,9 +543,8 @@ private:
             }
         }
         if (!job.gates) return;
-        const int64_t row = place(group, r), count = std::min<int64_t>(PANEL, C - block * PANEL);
-        for (int64_t gate = 0; gate < 4; gate++)
-            std::copy_n(gates + gate * PANEL, count, job.gates + (row * 4 + gate) * C + block * PANEL);
+        for (int64_t gate = 0; gate < G; gate++)
+            std::copy_n(gates + gate * PANEL, count, job.gates + (row * G + gate) * C + block * PANEL);
         std::copy_n(cell, count, job.cells + row * C + block * PANEL);
     }
 
@@ -555,6 +568,10 @@ private:
             float* hidden = &group.hidden[r * group.hidden_stride];
             if (output)
                 for (int64_t n = 0; n < P; n += LANES) store(hidden + n, clip(load(hidden + n), job.projection_clip));
+            if (job.dropout) {
+                const float* factors = job.dropout + sentence(group.direction, group.number, r) * P;
+                for (int64_t n = 0; n < P; n++) hidden[n] *= factors[n];
+            }
             std::copy_n(hidden, P, job.outputs + place(group, r) * P);
         }
     }
@@ -567,15 +584,15 @@ public:
     explicit Backward(const Job& job) : Division{job} {}
 
     void run() {
-        share(2 * 4, job.threads, [&](int64_t n) { pack_part(n % 2, n / 2); });
-        share(2 * groups, job.threads, [&](int64_t n) { run_group(n % 2, n / 2); });
+        share(directions * 4, job.threads, [&](int64_t n) { pack_part(n % directions, n / directions); });
+        share(directions * groups, job.threads, [&](int64_t n) { run_group(n % directions, n / directions); });
     }
 
 private:
     const float* recurrent = static_cast<const float*>(job.recurrent);
     const float* output = static_cast<const float*>(job.output);
-    const int64_t recurrent_size = padded(P) * 4 * C, output_size = output ? padded(C) * P : 0;
-    Scratch packed{2 * (recurrent_size + output_size)};
+    const int64_t recurrent_size = padded(P) * G * C, output_size = output ? padded(C) * P : 0;
+    Scratch packed{directions * (recurrent_size + output_size)};
 
     float* packed_recurrent(int64_t direction) { return packed.data() + direction * (recurrent_size + output_size); }
     float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
@@ -588,13 +605,13 @@ private:
                 pack_rows(weight + panel * PANEL * depth, std::min<int64_t>(PANEL, width - panel * PANEL), depth, depth,
                           to + panel * PANEL * depth);
         };
-        pack_quarter(recurrent + direction * P * 4 * C, 4 * C, P, packed_recurrent(direction));
+        pack_quarter(recurrent + direction * P * G * C, G * C, P, packed_recurrent(direction));
         if (output) pack_quarter(output + direction * C * P, P, C, packed_output(direction));
     }
 
     void run_group(int64_t direction, int64_t group) {
         const int64_t rows = count_of(group, job.sentences);
-        const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL, gradient_stride = 4 * C + PANEL;
+        const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL, gradient_stride = G * C + PANEL;
         std::vector<float> hidden(rows * hidden_stride), cell(rows * cell_stride), middle(rows * cell_stride);
         Scratch gradients(rows * gradient_stride);
         for (int64_t r = 0; r < rows; r++) {
@@ -606,17 +623,17 @@ private:
             start -= job.batch_sizes[time];
             const int64_t running = count_of(group, job.batch_sizes[time]);
             for (int64_t r = 0; r < running; r++)
-                add_gradients(word(direction, group, start, r), &hidden[r * hidden_stride]);
+                add_gradients(word(direction, group, start, r), sentence(direction, group, r), &hidden[r * hidden_stride]);
             product(running, hidden.data(), hidden_stride, output ? packed_output(direction) : nullptr, P, C,
                     middle.data(), cell_stride);
             for (int64_t r = 0; r < running; r++) {
                 // the previous word has the same index in its step
                 const float* before = time ? job.cells + word(direction, group, start - job.batch_sizes[time - 1], r) * C
                                            : job.cell + sentence(direction, group, r) * C;
-                cell_gradients(word(direction, group, start, r), before, &middle[r * cell_stride], &cell[r * cell_stride],
-                            gradients.data() + r * gradient_stride);
+                cell_gradients(word(direction, group, start, r), direction, before, &middle[r * cell_stride],
+                               &cell[r * cell_stride], gradients.data() + r * gradient_stride);
             }
-            product(running, gradients.data(), gradient_stride, packed_recurrent(direction), 4 * C, P, hidden.data(),
+            product(running, gradients.data(), gradient_stride, packed_recurrent(direction), G * C, P, hidden.data(),
                     hidden_stride);
         }
         for (int64_t r = 0; r < rows; r++) {
@@ -626,11 +643,11 @@ private:
     }
 
     // Adds the gradients of a hidden state from the next step and from the output; a clipped one passes none.
-    void add_gradients(int64_t word, float* hidden) {
+    void add_gradients(int64_t word, int64_t sentence, float* hidden) {
         float* gradient = job.outputs_gradient + word * P;
         const float* result = job.outputs + word * P;
         for (int64_t n = 0; n < P; n++) {
-            const float sum = hidden[n] + gradient[n];
+            const float sum = (hidden[n] + gradient[n]) * (job.dropout ? job.dropout[sentence * P + n] : 1.f);
             hidden[n] = gradient[n] = !output || std::fabs(result[n]) < job.projection_clip ? sum : 0.f;
         }
     }
@@ -648,16 +665,23 @@ private:
     }
 
     // Computes the gradients of the gates and of the previous cell from those of the squashed cell, `middle`, and the cell.
-    void cell_gradients(int64_t word, const float* before, const float* middle, float* cell, float* gradients) {
-        const float* gates = job.gates + word * 4 * C;
+    void cell_gradients(int64_t word, int64_t direction, const float* before, const float* middle, float* cell,
+                        float* gradients) {
+        const float* gates = job.gates + word * G * C;
+        const float* carried = job.carried ? job.carried + (word + direction * (job.rows - job.words)) * C : nullptr;
         const float* cells = job.cells + word * C;
         // `count` is a constant where a whole vector is read, so that no copy is left of its loads and stores
         const auto compute = [&](int64_t n, auto count) {
             const auto read = [&](const float* from) { return load_some(from + n, count); };
             const auto write = [&](float* to, Vector values) { store_some(to + n, values, count); };
             const Vector i = read(gates), f = read(gates + C), g = read(gates + 2 * C), o = read(gates + 3 * C);
-            const Vector now = read(cells), m = read(middle);
-            const Vector squashed = hyperbolic_tangent(now), limit = Vector{} + job.cell_clip;
+            const Vector now = read(cells), squashed = hyperbolic_tangent(now), limit = Vector{} + job.cell_clip;
+            Vector m = read(middle);
+            if (carried) {
+                const Vector share = read(gates + 4 * C);
+                write(gradients + 4 * C, m * (o * squashed - read(carried)) * share * (1.f - share));
+                m *= share;
+            }
             const Vector sum = read(cell) + m * o * (1.f - squashed * squashed);
             // a clipped cell passes no gradient
             const Vector gradient = (now < limit) & (now > -limit) ? sum : Vector{};
@@ -670,7 +694,7 @@ private:
         int64_t n = 0;
         for (; n + LANES <= C; n += LANES) compute(n, std::integral_constant<int64_t, LANES>());
         if (n < C) compute(n, C - n);
-        std::copy_n(gradients, 4 * C, job.gradients + word * 4 * C);
+        std::copy_n(gradients, G * C, job.gradients + word * G * C);
     }
 };
 

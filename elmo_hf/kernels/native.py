@@ -33,11 +33,11 @@ class Job(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("inputs", "below", "forward", "backward", "bias")),
-        *((name, ctypes.c_void_p) for name in ("recurrent", "output", "hidden", "cell")),
+        *((name, ctypes.c_void_p) for name in ("carried", "dropout", "recurrent", "output", "hidden", "cell")),
         *((name, ctypes.c_void_p) for name in ("outputs", "gates", "cells", "outputs_gradient")),
         *((name, ctypes.c_void_p) for name in ("hidden_gradient", "cell_gradient", "gradients", "batch_sizes")),
         *((name, ctypes.c_int64) for name in ("length", "sentences", "words", "rows", "input_width", "width")),
-        *((name, ctypes.c_int64) for name in ("cell_width", "threads")),
+        *((name, ctypes.c_int64) for name in ("cell_width", "threads", "directions")),
         *((name, ctypes.c_float) for name in ("cell_clip", "projection_clip")),
     ]
 
@@ -119,9 +119,9 @@ class NativeBackend:
 
     def declines(self, call: LstmCall) -> str | None:
         """Return why the compiled code does not take a call; `None` if it does."""
-        if call.carried is not None or call.dropout is not None or len(call.inputs) != 2:
-            return "it takes layers of two directions without highways and dropout"
-        dtype, tensors = torch.float32, [call.inputs, *call.state, call.weights.recurrent, call.weights.output]
+        dtype, tensors = torch.float32, [
+            call.inputs, *call.state, call.weights.recurrent, call.weights.output, call.carried, call.dropout
+        ]  # fmt: skip
         if call.projections is not None:
             tensors += call.projections.weights
             if call.inputs.dtype == torch.bfloat16 and fits(*tensors, dtype=torch.bfloat16) and widens(call.inputs):
@@ -135,15 +135,17 @@ class NativeBackend:
         hidden, cell = (
             part.to(torch.float32, copy=True, memory_format=torch.contiguous_format) for part in call.state
         )
-        outputs = hidden.new_empty(2, sum(call.batch_sizes), hidden.shape[2])
-        tensors = {"hidden": hidden, "cell": cell, "outputs": outputs}
+        outputs = hidden.new_empty(len(hidden), sum(call.batch_sizes), hidden.shape[2])
+        tensors = {"hidden": hidden, "cell": cell, "outputs": outputs} | more_tensors(call)
         if buffers is not None:
             tensors["gates"], tensors["cells"] = buffers
         if call.projections is None:
             tensors["inputs"] = inputs
         else:
-            forward, backward = (part.contiguous() for part in call.projections.weights)
-            tensors |= {"below": inputs, "forward": forward, "backward": backward, "bias": call.projections.bias}
+            # of one direction, the forward one is the only one
+            names = ("forward", "backward")[: len(hidden)]
+            tensors |= dict(zip(names, (part.contiguous() for part in call.projections.weights), strict=True))
+            tensors |= {"below": inputs, "bias": call.projections.bias.contiguous()}
         run_job(
             "elmo_forward" if dtype == torch.float32 else "elmo_forward_bfloat16",
             call.batch_sizes,
@@ -172,9 +174,16 @@ class NativeBackend:
             "hidden_gradient": hidden,
             "cell_gradient": cell,
             "gradients": result,
+            **more_tensors(saved),
         }
         run_job("elmo_backward", batch_sizes, weights, tensors)
         return result, outputs, hidden, cell
+
+
+def more_tensors(source: LstmCall | Saved) -> dict[str, torch.Tensor]:
+    """Return what a call, or what it saved, has of `carried` and `dropout`, in float32."""
+    given = {"carried": source.carried, "dropout": source.dropout}
+    return {name: tensor.float().contiguous() for name, tensor in given.items() if tensor is not None}
 
 
 def run_job(function: str, batch_sizes: list[int], weights: LstmWeights, tensors: dict[str, torch.Tensor]) -> None:
@@ -203,11 +212,13 @@ def run_job(function: str, batch_sizes: list[int], weights: LstmWeights, tensors
         length=len(batch_sizes),
         sentences=tensors["cell"].shape[1],
         words=sum(batch_sizes),
-        rows=next((tensors[name].shape[1] for name in ("inputs", "below") if name in tensors), 0),
+        # the backward pass reads what is carried only
+        rows=next((tensors[name].shape[1] for name in ("inputs", "below", "carried") if name in tensors), 0),
         input_width=tensors["below"].shape[2] if "below" in tensors else 0,
         width=weights.recurrent.shape[1],
         cell_width=tensors["cell"].shape[2],
         threads=torch.get_num_threads(),
+        directions=len(tensors["cell"]),
         cell_clip=math.inf if weights.cell_clip is None else weights.cell_clip,
         projection_clip=math.inf if weights.projection_clip is None else weights.projection_clip,
     )

@@ -417,6 +417,20 @@ def test_dropout_of_the_model_of_roles_removes_the_same_features_from_a_whole_se
     assert not torch.equal(dropped[0], dropped[1])
 
 
+@torch.no_grad()
+def test_a_sentence_has_the_same_roles_to_the_bit_alone_as_in_a_batch() -> None:
+    # products of fewer columns than a register holds depend on where a row is
+    head = random_weights(ElmoRoleHead(tiny_config(head="alternating-lstm", head_hidden_size=16))).float()
+    vectors, predicates = batch().float(), predicates_of_words()
+
+    together = head(vectors, WORDS.long(), WORDS, None, predicates)
+
+    for row, words in enumerate(WORDS):
+        alone = torch.ones(1, int(words.sum()), dtype=torch.bool)
+        result = head(vectors[row][words][None], alone.long(), alone, None, predicates[row][words][None])
+        assert torch.equal(result[0], together[row][words])
+
+
 def test_new_weights_of_the_model_of_roles_are_orthogonal_and_its_cells_remember() -> None:
     config = tiny_config(head="alternating-lstm", head_hidden_size=4, num_labels=3)
     model = ElmoForTokenClassification(config)

@@ -59,6 +59,8 @@ def test_gradients_agree_with_reference(case: dict) -> None:
 
 NATIVE_CASES = [
     *CASES,
+    *HIGHWAY_CASES,
+    pytest.param({"lengths": [3, 5, 4, 5, 1, 2, 2], "cell": 33, "highway": True}, id="highway, odd sizes"),
     pytest.param({"lengths": [3, 5], "width": 21, "cell": 33}, id="two sentences, odd sizes"),
     pytest.param({"lengths": [3, 5, 4, 5, 1, 2, 2], "width": 21, "cell": 33}, id="odd sizes"),
     pytest.param({"lengths": [4, 3, 3, 2] * 7, "width": 32, "cell": 64}, id="whole panels"),
@@ -96,7 +98,7 @@ def test_compiled_agrees_with_reference(case: dict) -> None:
 
 
 @pytest.mark.usefixtures("compiled", "threads")
-@pytest.mark.parametrize("case", NATIVE_CASES[: len(CASES) + 3])
+@pytest.mark.parametrize("case", NATIVE_CASES[: len(CASES) + 6])
 def test_gradients_of_the_compiled_agree_with_reference(case: dict) -> None:
     call = random_layer(**case)
     same = single(call)
