@@ -94,8 +94,8 @@ def _add_writing(group: Any) -> None:
         help="jsonl: one JSON object a line; conll: a word and its tag a line, separated by TAB, and an empty line "
         "after each sentence, or the columns of CoNLL-2005 for semantic roles and of CoNLL-2012 for coreference; "
         "table: columns with a header, a row for each entity, role, mention, word or sentence, separated by TAB, or "
-        "by commas in a .csv file (default: by the "
-        "suffix, .jsonl, .json, .conll, .tsv or .csv; jsonl on standard output)",
+        "by commas in a .csv file (default: by the suffix, .jsonl, .json, .conll, .tsv or .csv; jsonl on "
+        "standard output)",
     )
 
 
