@@ -81,7 +81,10 @@ class ElmoInt8Quantizer(HfQuantizer):
 
 
 def to_int8(model: PreTrainedModel) -> None:
-    """Round the matrices of a model's biLM in place."""
+    """Round the matrices of a model's biLM, if it has one, in place."""
+    # without a biLM, `base_model` is the model itself, with its head
+    if not getattr(model, "has_bilm", True):
+        return
     for module in list(model.base_model.modules()):
         for name, parameter in list(module.named_parameters(recurse=False)):
             if name in INPUT_AXES and parameter.ndim > 1 and not isinstance(module, nn.Embedding):

@@ -77,6 +77,17 @@ def test_rounds_each_row_by_its_own_scale(fields: dict, tmp_path: Path) -> None:
     assert rounded(**batch([3, 2])).last_hidden_state.isfinite().all()
 
 
+def test_a_model_without_elmo_is_left_as_it_is(tmp_path: Path) -> None:
+    fields = {"head": "bilstm-crf", "mix_at": "none", "task_char_embedding_dim": 2, "num_labels": 3}
+    model = tiny_model(ElmoForTokenClassification, **fields)
+    model.save_pretrained(tmp_path)
+
+    loaded = ElmoForTokenClassification.from_pretrained(tmp_path, quantization_config=ElmoInt8Config())
+
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, model.state_dict()[name])
+
+
 def test_a_tagger_keeps_its_head(tmp_path: Path) -> None:
     tagger = tiny_model(ElmoForTokenClassification, num_labels=3)
     tagger.save_pretrained(tmp_path)

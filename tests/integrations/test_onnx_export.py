@@ -142,6 +142,10 @@ def test_a_model_without_an_onnx_form_is_refused(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(ElmoError, match=r"head 'bilstm-crf' of this ElmoForTokenClassification .* `model\.elmo`"):
         export_onnx(tiny_model(ElmoForTokenClassification, num_labels=3, head="bilstm-crf"), path)
+    with pytest.raises(
+        ElmoError, match=r"^This ElmoForTokenClassification reads words of its task, which have no ONNX"
+    ):
+        export_onnx(tiny_model(ElmoForTokenClassification, num_labels=3, task_char_embedding_dim=2), path)
     for cls in (ElmoForMultipleChoice, ElmoForQuestionAnswering):
         with pytest.raises(ElmoError, match=rf"^{cls.__name__} has no ONNX form: export its biLM, `model\.elmo`"):
             export_onnx(tiny_model(cls), path)
