@@ -17,6 +17,7 @@ from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.files import check_new_file, naming_errors, new_file
 from elmo_hf.inspection import read_config
 from elmo_hf.model.modeling_elmo import (
+    ElmoForCoreferenceResolution,
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
     ElmoForQuestionAnswering,
@@ -135,7 +136,7 @@ def _check_packages() -> None:
 
 def _check_model(model: PreTrainedModel) -> None:
     name = type(model).__name__
-    if isinstance(model, (ElmoForMultipleChoice, ElmoForQuestionAnswering)):
+    if isinstance(model, (ElmoForMultipleChoice, ElmoForQuestionAnswering, ElmoForCoreferenceResolution)):
         raise ElmoError(f"{name} has no ONNX form: export its biLM, `model.elmo`, and run the head on its layers.")
     if getattr(model, "heads", None) and model.config.head not in HEADS:
         raise ElmoError(

@@ -13,6 +13,7 @@ from huggingface_hub import ModelCard
 
 from elmo_hf import (
     ELMO_TINY_EN,
+    ElmoForCoreferenceResolution,
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
     ElmoForPreTraining,
@@ -55,6 +56,7 @@ KINDS = {
                       "text-classification", "label pairs of sentences"),
     "choices": (ElmoForMultipleChoice, {}, "multiple-choice", "AutoModelForMultipleChoice"),
     "answers": (ElmoForQuestionAnswering, {}, "question-answering", "Answers to questions, and texts that hold them"),
+    "mentions": (ElmoForCoreferenceResolution, {}, "coreference-resolution", "mentions of the same thing"),
 }  # fmt: skip
 
 
@@ -82,7 +84,10 @@ def test_a_new_card_says_what_it_is_and_its_examples_run(
 
     card = make_card(folder, str(folder), {"license": "mit", **folder_metadata(folder, "ann/x", [])})
 
-    assert ModelCard(card).data.pipeline_tag == task
+    # the Hub has no such task
+    known = task != "coreference-resolution"
+    assert ModelCard(card).data.pipeline_tag == (task if known else None)
+    assert ModelCard(card).data.tags == (["elmo"] if known else ["elmo", task])
     assert part in card
     assert "| parameters |" in card
     assert "Of a word it reads 18 bytes at most." in card
