@@ -4,9 +4,8 @@
 
 The layers are random numbers in the sizes of a release (`--hidden-size 1024`, `--layers 2`); heads have the widths of
 the paper's systems. A batch has 32 sentences of 20 words; or 8 questions of 12 words, each with a context of 150; or a
-document of 50 sentences. Prediction of coreference reads 5,000 words. Every head runs in a process of its own, whose
-peak memory is told without that of an empty process. The last line compares a layer of semantic roles with one
-direction of a biLM layer of its width.
+document of 50 sentences. Prediction of coreference reads 5,000 words. Every head runs in a process of its own; the
+table has its peak memory less that after the imports.
 """
 
 import argparse
@@ -22,7 +21,6 @@ from typing import Any
 
 import torch
 import transformers
-from torch import nn
 from transformers.utils import logging
 
 from elmo_hf import (
@@ -32,8 +30,6 @@ from elmo_hf import (
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
 )
-from elmo_hf.model.layers_elmo import ElmoBiLstmLayer
-from elmo_hf.model.packing_elmo import pack_words
 
 
 # a name, its class, its head, and the width that the paper's system has
@@ -143,50 +139,6 @@ def measure_elsewhere(name: str, *, training: bool) -> dict[str, float]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def compare_layers(options: argparse.Namespace) -> dict[str, float]:
-    """Return how fast the layers of semantic roles are, beside a direction of a biLM layer of their width.
-
-    Returns:
-        The ratio in `training` and in `prediction`, of words that one direction of one layer reads in a second.
-    """
-    head = make_model("semantic roles, alternating-lstm", options).head
-    width = HEADS["semantic roles, alternating-lstm"][2]
-    config = ElmoConfig(hidden_size=2 * width, intermediate_size=width, cell_clip=None, projection_clip=None)
-    layer = ElmoBiLstmLayer(config, layer_idx=0)
-    for parameter in layer.parameters():
-        nn.init.normal_(parameter, std=0.05)
-    words = torch.ones(SENTENCES, WORDS, dtype=torch.bool)
-    marks = torch.zeros(SENTENCES, WORDS, dtype=torch.long)
-    packing = pack_words(words)
-
-    def run_roles(vectors: torch.Tensor) -> torch.Tensor:
-        return head(vectors, words.long(), words, None, marks)
-
-    def run_bilm(vectors: torch.Tensor) -> torch.Tensor:
-        return layer(vectors, packing)[0]
-
-    # the first layer of roles reads the mix, which is wider; seven are alike
-    inputs = {
-        run_roles: torch.randn(SENTENCES, WORDS, options.hidden_size),
-        run_bilm: torch.randn(SENTENCES, WORDS, 600),
-    }
-    ratios = {}
-    for kind, training in (("training", True), ("prediction", False)):
-        head.train(training)
-        seconds = {}
-        for run, vectors in inputs.items():
-            with torch.set_grad_enabled(training):
-                leaf = vectors.clone().requires_grad_(training)
-                step = (
-                    (lambda run=run, leaf=leaf: run(leaf).sum().backward())
-                    if training
-                    else (lambda run=run, leaf=leaf: run(leaf))
-                )
-                seconds[run] = median_seconds(step, options.seconds)
-        ratios[kind] = (seconds[run_bilm] / 2) / (seconds[run_roles] / 8)
-    return ratios
-
-
 def main() -> None:
     """Measure all heads, or one in this process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -209,11 +161,6 @@ def main() -> None:
         cells = [measure_elsewhere(name, training=training) for training in (True, False)]
         shown = " | ".join(f"{cell['words']:,.0f} | {cell['memory']:,.0f}" for cell in cells)
         print(f"| {name} | {shown} |", flush=True)
-    ratios = compare_layers(options)
-    print(
-        "a layer of semantic roles beside a direction of a biLM layer of its width: "
-        + ", ".join(f"{ratio:.2f} in {kind}" for kind, ratio in ratios.items())
-    )
 
 
 if __name__ == "__main__":
