@@ -12,8 +12,11 @@ training goes on from its last checkpoint to the same result, and one that has n
 
 import argparse
 import glob
+import json
 import math
 import os
+import secrets
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from elmo_hf import ElmoForPreTraining, ElmoTokenizer
     from elmo_hf.data.segmentation import SentenceSplitter
+    from elmo_hf.data.stored_text import StoredSentences
     from elmo_hf.training.batching import Example, StreamBatches
     from elmo_hf.training.pretraining import LanguageModelTrainer
 
@@ -37,6 +41,8 @@ SCHEDULES = ("constant", "constant_with_warmup", "cosine", "inverse_sqrt", "line
 BUNDLED = "elmo-tiny-en"
 # sentences by which the vocabulary is checked
 CHECKED_SENTENCES = 10_000
+# the folder in --output of the text as it was read, until the training has ended
+TEXT_CACHE = "text-cache"
 
 
 def filters(text: str) -> list[list[int]]:
@@ -116,6 +122,13 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     heldout.add_argument("--heldout-split", metavar="SPLIT", help="of the data set, to measure perplexity on")
     data.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="new folder for the model and its checkpoints"
+    )
+    data.add_argument(
+        "--cache-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder that keeps the text of whole sentences, 4 bytes a word, for other trainings on the same text "
+        "(default: text-cache in the folder of --output, which is deleted when the training has ended)",
     )
     data.add_argument(
         "--batching",
@@ -237,6 +250,8 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("give files of text, or --dataset")
     if options.dataset is None and (options.stream or options.heldout_split or options.dataset_config):
         parser.error("--stream, --heldout-split and --dataset-config are for --dataset")
+    if options.cache_dir is not None and "-" in options.files:
+        parser.error("--cache-dir is for a text that is read again: save that of standard input as a file")
     if options.wrapped and options.split_sentences is None:
         parser.error("--wrapped has no meaning without --split-sentences: give both")
     if options.model is not None and options.pre_tokenizer is not None:
@@ -445,9 +460,8 @@ def make_training_data(options: argparse.Namespace, tokenizer: "ElmoTokenizer") 
     ways = ways_to_split(options, tokenizer)
     split = None if options.dataset is None else options.split
     if options.batching == "sentences":
-        # the trainer holds them all, to sort them by length
-        held = list(read_text(options, options.files, split, ways))
-        return Text(held, held[:CHECKED_SENTENCES], len(held), sum(map(len, held)))
+        stored = store_text(options, tokenizer, ways)
+        return Text(stored, list(islice(stored, CHECKED_SENTENCES)), len(stored), stored.words)
     # what is read again for every epoch
     source: Any
     if split is None:
@@ -463,6 +477,47 @@ def make_training_data(options: argparse.Namespace, tokenizer: "ElmoTokenizer") 
         return Text(streams, first)
     lengths = Counter(map(len, chain(first, sentences)))
     return Text(streams, first, lengths.total(), sum(length * count for length, count in lengths.items()))
+
+
+def store_text(options: argparse.Namespace, tokenizer: "ElmoTokenizer", ways: dict[str, Any]) -> "StoredSentences":
+    """Write the text to memory-mapped files, unless they are there already: sorted by length, it is read at random.
+
+    Args:
+        options: The options.
+        tokenizer: The tokenizer, which splits raw text.
+        ways: What `ways_to_split` returns.
+    """
+    from elmo_hf import __version__
+    from elmo_hf.data.corpus import find_files, read_sentences
+    from elmo_hf.data.stored_text import cached_sentences, describe_files
+
+    source: dict[str, Any] = {"elmo_hf": __version__, "language": options.split_sentences, "wrapped": options.wrapped}
+    if not options.tokenized:
+        # what decides how a text is split; the vocabulary does not
+        backend = json.loads(tokenizer.backend_tokenizer.to_str())
+        special = [token["content"] for token in backend["added_tokens"]]
+        source |= {"pre_tokenizer": backend["pre_tokenizer"], "special_tokens": special}
+    sentences: Iterable[list[str]]
+    if options.dataset is None:
+        names = find_files(options.files)
+        # standard input is another text each time
+        source["files"] = secrets.token_hex() if "-" in names else describe_files(names)
+        sentences = read_sentences(names, **ways)
+    else:
+        rows = load_rows(options, options.split)
+        # a stream has no fingerprint: it is known by its name, and by those of its files that are here
+        named = [options.dataset, options.dataset_config, options.split, options.column, options.files]
+        local = describe_files(name for name in options.files if Path(name).is_file())
+        source["dataset"] = [*named, local] if options.stream else rows._fingerprint
+        sentences = Rows(rows, **ways)
+    return cached_sentences(options.cache_dir or options.output / TEXT_CACHE, source, sentences)
+
+
+def forget_text(options: argparse.Namespace, trainer: "LanguageModelTrainer") -> None:
+    """Delete the stored text of a training that has ended, unless it has a folder that the user named."""
+    trainer.accelerator.wait_for_everyone()
+    if trainer.is_local_process_zero():
+        shutil.rmtree(options.output / TEXT_CACHE, ignore_errors=True)
 
 
 def ways_to_split(options: argparse.Namespace, tokenizer: "ElmoTokenizer") -> dict[str, Any]:
@@ -636,6 +691,7 @@ def train(options: argparse.Namespace) -> None:
         # which is written last of all
         if steps >= end and (options.output / "all_results.json").is_file():
             say(f"{options.output}: this training ended after {counted(steps, 'step')}: there is nothing to do.")
+            forget_text(options, trainer)
             return
         say(f"{options.output}: going on after {steps:,} of {counted(end, 'step')}.")
     elif options.resume:
@@ -663,6 +719,7 @@ def train(options: argparse.Namespace) -> None:
                 f"(forward {measured['eval_forward_perplexity']:,.2f}, "
                 f"backward {measured['eval_backward_perplexity']:,.2f})."
             )
+    forget_text(options, trainer)
 
 
 def main() -> None:

@@ -133,15 +133,18 @@ class BucketedSentences(Sampler[list[int]]):
             processes.
     """
 
-    def __init__(self, lengths: Sequence[int], *, words_per_batch: int, seed: int = 0, processes: int = 1) -> None:
-        self.lengths = np.asarray(lengths, dtype=np.int64)
+    def __init__(
+        self, lengths: Sequence[int] | np.ndarray, *, words_per_batch: int, seed: int = 0, processes: int = 1
+    ) -> None:
+        # no copy of those of a stored text
+        self.lengths = np.asarray(lengths, dtype=np.int32)
         if words_per_batch < 1:
             raise ElmoError(f"words_per_batch is {words_per_batch}: give 1 or more.")
         if not self.lengths.any():
             raise ElmoError("No sentence has words: check the text.")
         self.seed = seed
         self.epoch = 0
-        longest_first = -np.sort(-self.lengths[self.lengths > 0])
+        longest_first = np.sort(self.lengths[self.lengths > 0])[::-1]
         # with both boundary tokens
         self.bounds = batch_bounds(longest_first + 2, max_positions=words_per_batch)
         while len(self) % processes:
@@ -163,7 +166,7 @@ class BucketedSentences(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         choose = np.random.default_rng([self.seed, self.epoch])
-        sentences = choose.permutation(self.lengths.nonzero()[0])
+        sentences = choose.permutation(self.lengths.nonzero()[0].astype(np.uint32))
         # sentences of one length stay shuffled
         sentences = sentences[np.argsort(-self.lengths[sentences], kind="stable")]
         for batch in choose.permutation(len(self)):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 from huggingface_hub.repocard_data import CardData
 from safetensors import SafetensorError
@@ -22,6 +23,7 @@ from transformers import (
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, PredictionOutput, TrainOutput
 from transformers.utils import SAFE_WEIGHTS_NAME
 
+from elmo_hf.data.stored_text import StoredSentences
 from elmo_hf.errors import ElmoError, counted
 from elmo_hf.files import naming_errors
 from elmo_hf.history import LANGUAGE_MODELING
@@ -54,7 +56,7 @@ class LanguageModelTrainer(Trainer):
         args: As for any Trainer; the batch sizes are not used.
         tokenizer: The tokenizer of the model.
         train: Sentences: lists of words, texts, which the tokenizer splits, or rows of a data set with `words` or
-            `text`.
+            `text`. They are held in memory, except `StoredSentences`, which stay on the disk.
         heldout: Sentences to evaluate on, or several named sets of them, each with its own metrics.
         words_per_batch: The largest number of words in a batch of sentences, padding and boundary tokens included.
         max_words: The length at which a sentence is cut into pieces.
@@ -135,7 +137,7 @@ class LanguageModelTrainer(Trainer):
         return {"batches": "sentences", "words_per_batch": self.words_per_batch}
 
     def read_training_data(self, train: Any) -> Any:
-        """Return the sentences to train on, as lists of words.
+        """Return the sentences to train on: lists of words, or `StoredSentences` as they are.
 
         Raises:
             ElmoError: If `train` is `StreamBatches`.
@@ -156,8 +158,8 @@ class LanguageModelTrainer(Trainer):
             raise ElmoError("`heldout` has no words to evaluate on: check the text, or set eval_strategy to 'no'.")
         return (read if isinstance(heldout, Mapping) else read[""]) or None
 
-    def _sentences(self, name: str, examples: Iterable[Example]) -> list[list[str]]:
-        """Return the words of each sentence, without empty sentences.
+    def _sentences(self, name: str, examples: Iterable[Example]) -> list[list[str]] | StoredSentences:
+        """Return the words of each sentence, without empty sentences; `StoredSentences` have none.
 
         Args:
             name: The name of the argument, for errors.
@@ -169,6 +171,8 @@ class LanguageModelTrainer(Trainer):
         if isinstance(examples, (str, Mapping)):
             what = "one text" if isinstance(examples, str) else f"a dict of {', '.join(map(repr, examples))}"
             raise ElmoError(f"`{name}` is {what}: give a list of sentences, or a data set.")
+        if isinstance(examples, StoredSentences):
+            return examples
         return [words for words in map(self.collator.lexicon.words_of, examples) if words]
 
     def make_epoch_counter(self) -> "EpochCounter":
@@ -201,7 +205,7 @@ class LanguageModelTrainer(Trainer):
 
     def _sentence_loader(self, sentences: Any, processes: int = 1) -> tuple[DataLoader[Any], BucketedSentences]:
         sampler = BucketedSentences(
-            [len(words) for words in sentences],
+            _lengths(sentences),
             words_per_batch=self.words_per_batch,
             seed=self.args.seed,
             processes=processes,
@@ -616,7 +620,14 @@ class StreamEpochs(EpochCounter):
 
 def _count(sentences: Any) -> dict[str, int]:
     """Return the numbers of sentences and words, as a record has them."""
-    return {"sentences": len(sentences), "words": sum(map(len, sentences))}
+    return {"sentences": len(sentences), "words": int(_lengths(sentences).sum())}
+
+
+def _lengths(sentences: list[list[str]] | StoredSentences) -> np.ndarray:
+    """Return the number of words of each sentence, `[sentences]`."""
+    if isinstance(sentences, StoredSentences):
+        return sentences.lengths
+    return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
 
 
 def _steps_of_epoch(sampler: BucketedSentences, args: TrainingArguments) -> int:

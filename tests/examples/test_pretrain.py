@@ -1,6 +1,7 @@
 """`examples/pretrain.py` trains, goes on, and refuses what it cannot do."""
 
 import gzip
+import io
 import json
 import math
 import os
@@ -8,7 +9,7 @@ import re
 import subprocess
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,9 @@ from safetensors.torch import load_file
 
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.cli import main
+from elmo_hf.data import stored_text
 from elmo_hf.data.corpus import read_sentences
+from elmo_hf.data.stored_text import StoredSentences, store_sentences
 from elmo_hf.data.vocabulary import build_vocabulary, write_vocabulary
 from elmo_hf.hub.cards import is_unedited
 from elmo_hf.training.pretraining import write_card
@@ -200,6 +203,68 @@ def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path)
 
     whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     assert all(torch.equal(part, cut[name]) for name, part in whole.items())
+
+
+def test_a_text_is_stored_once_and_a_changed_one_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def store(folder: Path, sentences: Iterable[list[str]], source: Mapping[str, Any]) -> StoredSentences:
+        stored = store_sentences(folder, sentences, source)
+        read.append(len(stored))
+        return stored
+
+    monkeypatch.setattr(stored_text, "store_sentences", store)
+    options = ["--vocab=vocab.txt", "--steps=1", "--cache-dir=cache"]
+    run(*options, "--output=first")
+    # in another vocabulary
+    write_vocabulary(Path("vocab.txt.2"), ["<S>", "</S>", "<UNK>", "the", "king"])
+    run(*options, "--output=second", "--vocab=vocab.txt.2")
+    assert read == [20]
+    # split into other words
+    run(*options, "--output=third", "--tokenized")
+    assert read == [20, 20]
+    with gzip.open("text.gz", "at", encoding="utf-8") as file:
+        file.write("here !\n")
+    run(*options, "--output=fourth")
+    assert read == [20, 20, 21]
+    assert len(list(Path("cache").glob("*/text.json"))) == 3
+
+
+def test_the_text_stays_in_the_output_until_the_training_has_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("elmo_hf.training.pretraining.LanguageModelTrainer.training_step", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run("--vocab=vocab.txt", "--output=out", "--steps=1")
+    (facts,) = Path("out/text-cache").glob("*/text.json")
+    assert json.loads(facts.read_text("utf-8"))["source"]["files"][0][0] == str(Path("text.gz").resolve())
+
+    run("--vocab=vocab.txt", "--output=out", "--steps=1")
+    assert not Path("out/text-cache").exists()
+
+
+def test_a_text_that_cannot_be_stored_is_one_line(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(
+        SystemExit,
+        match=r"^[^\n]*error: text\.gz cannot be written \(File exists\): make room, or choose another place\.$",
+    ):
+        run("--vocab=vocab.txt", "--output=out", "--cache-dir=text.gz")
+    with pytest.raises(SystemExit):
+        run("--vocab=vocab.txt", "--output=out", "--cache-dir=cache", files=["-"])
+    assert (
+        "--cache-dir is for a text that is read again: save that of standard input as a file"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.usefixtures("run")
+def test_standard_input_is_read_each_time(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("the king\n", "no\n"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
+        monkeypatch.setattr(sys, "argv", ["pretrain.py", "-", "--vocab=vocab.txt", "--output=out", *SMALL])
+        assert script.make_trainer(script.parse_arguments())[1].first == [text.split()]
 
 
 def test_goes_on_in_another_vocabulary(run: Run) -> None:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from transformers import TrainingArguments, set_seed
 
 from elmo_hf import ElmoError, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.data.stored_text import store_sentences
 from elmo_hf.data.vocabulary import build_vocabulary
 from elmo_hf.training.batching import StreamBatches
 from elmo_hf.training.logs import ReadableLog, replace_log
@@ -106,6 +107,39 @@ def test_a_resumed_training_ends_with_the_same_weights(streams: bool, negatives:
 
     # in the middle of an epoch
     assert (tmp_path / "cut" / "checkpoint-4").is_dir()
+    for name, part in weights(whole).items():
+        assert torch.equal(part, weights(resumed)[name]), name
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stored_text_makes_the_same_batches(workers: int, tmp_path: Path) -> None:
+    stored = store_sentences(tmp_path / "text", SENTENCES)
+    held = make_trainer(tmp_path / "held")
+    mapped = make_trainer(tmp_path / "mapped", data={"train": stored}, dataloader_num_workers=workers)
+
+    assert mapped.train_dataset is stored
+    assert mapped.record.facts == held.record.facts
+    for epoch in (0, 3):
+        loaders = [trainer.get_train_dataloader() for trainer in (held, mapped)]
+        for trainer in (held, mapped):
+            trainer.epochs.sampler.set_epoch(epoch)
+        for left, right in zip(*loaders, strict=True):
+            assert left.keys() == right.keys()
+            assert all(torch.equal(part, right[name]) for name, part in left.items())
+
+
+def test_a_checkpoint_of_a_text_in_memory_is_resumed_from_a_stored_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = {"train": store_sentences(tmp_path / "text", SENTENCES)}
+    whole = make_trainer(tmp_path / "whole", data=stored)
+    whole.train()
+    make_trainer(tmp_path / "cut", steps=4).train()
+
+    resumed = make_trainer(tmp_path / "cut", data=stored)
+    resumed.train(resume_from_checkpoint=True)
+
+    assert not caplog.messages
     for name, part in weights(whole).items():
         assert torch.equal(part, weights(resumed)[name]), name
 
