@@ -167,8 +167,11 @@ class BucketedSentences(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         choose = np.random.default_rng([self.seed, self.epoch])
         sentences = choose.permutation(self.lengths.nonzero()[0].astype(np.uint32))
+        longest = self.lengths.max()
+        # small integers are sorted several times as fast
+        keys = (longest - self.lengths[sentences]).astype(np.min_scalar_type(longest))
         # sentences of one length stay shuffled
-        sentences = sentences[np.argsort(-self.lengths[sentences], kind="stable")]
+        sentences = sentences[np.argsort(keys, kind="stable")]
         for batch in choose.permutation(len(self)):
             yield sentences[self.bounds[batch] : self.bounds[batch + 1]].tolist()
 
