@@ -116,7 +116,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="of the data set, a sentence a row: a text, or a list of words (default: %(default)s)",
     )
-    data.add_argument("--stream", action="store_true", help="read the data set from its source, and copy no files of it")
+    data.add_argument(
+        "--stream", action="store_true", help="read the data set from its source, and copy no files of it"
+    )
     heldout = data.add_mutually_exclusive_group()
     heldout.add_argument("--heldout", nargs="*", default=[], metavar="FILE", help="text to measure perplexity on")
     heldout.add_argument("--heldout-split", metavar="SPLIT", help="of the data set, to measure perplexity on")
