@@ -133,8 +133,10 @@ class Task:
         batch = {**encoded, "labels": labels}
         if words.single is not None and model.training:
             # half of the words that were seen once stand for those that were not
-            task_ids = encoded["task_ids"]
-            batch["task_ids"] = task_ids.masked_fill(words.single[task_ids] & (torch.rand(task_ids.shape) < 0.5), 1)
+            task_word_ids = encoded["task_word_ids"]
+            batch["task_word_ids"] = task_word_ids.masked_fill(
+                words.single[task_word_ids] & (torch.rand(task_word_ids.shape) < 0.5), 1
+            )
         if model.has_bilm:
             layers = [self.rows[id(example)] for example in chunk]
             batch["bilm_layers"] = nn.utils.rnn.pad_sequence(layers, batch_first=True).clone()

@@ -134,9 +134,11 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     words = None if options.predicates is None else read_predicates(options.predicates)
     model, tokenizer = load(options.model)
     move_to_device(model, options.device)
-    # the token layer is computed once for each distinct word
     elmo: Any = model.base_model
-    elmo.cache_words(CACHED_WORDS)
+    # a model without ELMo has no token layer
+    if elmo is not model:
+        # it is computed once for each distinct word
+        elmo.cache_words(CACHED_WORDS)
     task = make_task(model)
     place = _Place(options)
     results: Iterable[Any]

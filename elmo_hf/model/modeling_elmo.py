@@ -133,7 +133,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         char_ids[:, :, 0] = 1
         inputs = {"input_ids": torch.ones(1, 2, dtype=torch.long, device=self.device), "char_ids": char_ids}
         # CODEPATH: the paper's model of names
-        return {**inputs, "task_ids": inputs["input_ids"]} if self.config.task_word_embedding_dim else inputs
+        return {**inputs, "task_word_ids": inputs["input_ids"]} if self.config.task_word_embedding_dim else inputs
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -202,10 +202,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Resize the word vocabulary as `PreTrainedModel.resize_token_embeddings` does.
 
         Without word embeddings only the softmax of a language model and `config.vocab_size` change, because the table
-        of characters has a row for every byte.
+        of characters has a row for every byte. A task's own table of words stays: it has a vocabulary of its own.
         """
         # CODEPATH: bilm-tf models trained without a character encoder
-        if self.config.word_embedding_dim:
+        if self.config.word_embedding_dim and getattr(self, "has_bilm", True):
             return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         self.config.vocab_size = new_num_tokens or self.config.vocab_size
         self.config.validate_architecture()
@@ -687,6 +687,9 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             self.elmo = ElmoModel(config)
         else:
             self._keys_to_ignore_on_load_unexpected = BILM_KEYS
+            # CODEPATH: baselines that read words of their own; others read characters alone
+            table = "word_embeddings" if config.task_word_embedding_dim else "char_embeddings"
+            self.input_table = f"task_embeddings.{table}"
         self.output_mix = None
         # CODEPATH: the paper's models of SNLI and SQuAD add the mix at both places (section 5.2)
         if config.mix_at == "both":
@@ -705,9 +708,16 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the table of the biLM; without a biLM, that of the task's words, or else characters."""
-        if self.task_embeddings is None or self.has_bilm:
+        if self.has_bilm:
             return super().get_input_embeddings()
-        return self.task_embeddings.word_embeddings or self.task_embeddings.get_submodule("char_embeddings")
+        return self.get_submodule(self.input_table)
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the table that `get_input_embeddings` returns."""
+        if self.has_bilm:
+            super().set_input_embeddings(value)
+        else:
+            self.set_submodule(self.input_table, value)
 
     def mark_trainable(self) -> None:
         """Freeze or train the biLM and the task's table of words, as the configuration says."""
@@ -801,7 +811,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         input_ids: torch.Tensor | None,
         attention_mask: torch.Tensor | None,
         char_ids: torch.Tensor | None,
-        task_ids: torch.Tensor | None,
+        task_word_ids: torch.Tensor | None,
         **unread: Any,
     ) -> torch.Tensor:
         """Return where the words are, `[B, T]`, in a model without a biLM.
@@ -813,13 +823,13 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if given is not None:
             raise ValueError(f"This model has no biLM (its `mix_at` is 'none'), which would read `{given}`: leave it.")
         own: Any = self.task_embeddings
-        return own.find_mask(input_ids, attention_mask, task_ids, char_ids, self.config.pad_token_id)
+        return own.find_mask(input_ids, attention_mask, task_word_ids, char_ids, self.config.pad_token_id)
 
     def join_inputs(
         self,
         layers: Sequence[torch.Tensor],
         mask: torch.Tensor,
-        task_ids: torch.Tensor | None,
+        task_word_ids: torch.Tensor | None,
         char_ids: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Join what the head reads: the task's own words and characters, and ELMo (`[x; ELMo]` in section 3.3).
@@ -827,14 +837,14 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         Args:
             layers: The `L + 1` layers of the biLM, `[B, T, H]` each; none if the model has no biLM.
             mask: `[B, T]`, false at padding.
-            task_ids: `[B, T]`, ids in the task's vocabulary.
+            task_word_ids: `[B, T]`, ids in the task's vocabulary.
             char_ids: `[B, T, S]`.
 
         Returns:
             The vectors at the head's input, `[B, T, D]` with `D = config.head_input_size`, and the mix that joins its
             encoder's output, `[B, T, H]`, or `None`. Both are zero at padding.
         """
-        own = None if self.task_embeddings is None else self.task_embeddings.read(task_ids, char_ids, mask)
+        own = None if self.task_embeddings is None else self.task_embeddings.read(task_word_ids, char_ids, mask)
         if own is not None and not self.has_bilm:
             return own, None
         mixed = self.elmo.scalar_mix(layers)
@@ -875,7 +885,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         bilm_layers: torch.Tensor | None = None,
         use_cache: bool | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        task_ids: torch.Tensor | None = None,
+        task_word_ids: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoTokenClassifierOutput:
@@ -894,7 +904,8 @@ class ElmoForTokenClassification(ElmoTaskModel):
                 then.
             use_cache: Whether to return the state; by default as the configuration says.
             inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
-            task_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read them.
+            task_word_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read
+                them.
             token_type_ids: `[B, T]`, 1 at the words of the predicate, 0 at others; only `"alternating-lstm"` reads
                 them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
@@ -915,7 +926,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         layers: Sequence[torch.Tensor] = ()
         if not self.has_bilm:
             unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds, "state": state}
-            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_ids, **unread)
+            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_word_ids, **unread)
         elif bilm_layers is None:
             inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
             mask, bilm = inputs.mask, self.elmo.run_bilm(inputs, state)
@@ -926,7 +937,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
             check_labels(labels, mask.shape, self.num_labels)
         num_items = kwargs.get("num_items_in_batch")
         loss = None
-        vectors, mix = self.join_inputs(layers, mask, task_ids, char_ids)
+        vectors, mix = self.join_inputs(layers, mask, task_word_ids, char_ids)
         # CODEPATH: taggers
         if self.head is None:
             logits = self.classifier(self.dropout(vectors))
@@ -965,12 +976,12 @@ class ElmoSentenceModel(ElmoTaskModel):
         char_ids: torch.Tensor | None,
         bilm_layers: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
-        task_ids: torch.Tensor | None,
+        task_word_ids: torch.Tensor | None,
         kwargs: Mapping[str, Any],
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
         """Compute the logits `[B, labels]` and the hidden states that the caller asks for; arguments as `forward`."""
         rows, hidden_states = self.read_rows(
-            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_ids, kwargs
+            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_word_ids, kwargs
         )
         return self.classifier(self.dropout(self.head(*rows))), hidden_states
 
@@ -981,7 +992,7 @@ class ElmoSentenceModel(ElmoTaskModel):
         char_ids: torch.Tensor | None,
         bilm_layers: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
-        task_ids: torch.Tensor | None,
+        task_word_ids: torch.Tensor | None,
         kwargs: Mapping[str, Any],
     ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
         """Compute what the head reads and the hidden states that the caller asks for; arguments as `forward`."""
@@ -989,7 +1000,7 @@ class ElmoSentenceModel(ElmoTaskModel):
         layers: Sequence[torch.Tensor] = ()
         if not self.has_bilm:
             unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds}
-            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_ids, **unread)
+            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_word_ids, **unread)
             sentences, words = self.find_words(input_ids, mask)
         elif bilm_layers is None:
             inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
@@ -1000,7 +1011,7 @@ class ElmoSentenceModel(ElmoTaskModel):
         else:
             layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
             sentences, words = self.find_words(input_ids, mask)
-        vectors, mix = self.join_inputs(layers, mask, task_ids, char_ids)
+        vectors, mix = self.join_inputs(layers, mask, task_word_ids, char_ids)
         return HeadInputs(vectors, sentences, words, mix), hidden_states
 
     def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -1065,7 +1076,7 @@ class ElmoForSequenceClassification(ElmoSentenceModel):
         labels: torch.Tensor | None = None,
         bilm_layers: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        task_ids: torch.Tensor | None = None,
+        task_word_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> SequenceClassifierOutput:
         """Score the labels of each sentence or pair.
@@ -1080,7 +1091,8 @@ class ElmoForSequenceClassification(ElmoSentenceModel):
             bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
                 then.
             inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
-            task_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read them.
+            task_word_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read
+                them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -1094,7 +1106,7 @@ class ElmoForSequenceClassification(ElmoSentenceModel):
                 sentences than the head reads, or the biLM is trained and its layers are given.
         """
         logits, hidden_states = self.score(
-            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_ids, kwargs
+            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_word_ids, kwargs
         )
         loss = None
         if labels is not None:
@@ -1134,7 +1146,7 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
         char_ids: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        task_ids: torch.Tensor | None = None,
+        task_word_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MultipleChoiceModelOutput:
         """Score the choices of each example.
@@ -1147,8 +1159,8 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
             labels: `[B]`, the number of the right choice of each example.
             inputs_embeds: `[B, choices, T, P]`, vectors in place of those of the token layer; see
                 `ElmoModel.embed_words`.
-            task_ids: `[B, choices, T]`, ids in the task's own vocabulary; only models with a table of these words read
-                them.
+            task_word_ids: `[B, choices, T]`, ids in the task's own vocabulary; only models with a table of these words
+                read them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of labels over
                 which the loss is averaged, which Trainer passes.
 
@@ -1174,7 +1186,7 @@ class ElmoForMultipleChoice(ElmoSentenceModel):
             flatten(char_ids, self.config.max_characters_per_token),
             None,
             flatten(inputs_embeds, self.config.hidden_size // 2),
-            flatten(task_ids),
+            flatten(task_word_ids),
             kwargs,
         )
         # [B, choices]
@@ -1209,7 +1221,7 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
         end_positions: torch.Tensor | None = None,
         bilm_layers: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        task_ids: torch.Tensor | None = None,
+        task_word_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> QuestionAnsweringModelOutput:
         """Score each word as the first and as the last of the answer.
@@ -1226,7 +1238,8 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
             bilm_layers: `[B, T, L + 1, H]`, the layers that the frozen biLM gave in an earlier call; it does not run
                 then.
             inputs_embeds: `[B, T, P]`, vectors in place of those of the token layer; see `ElmoModel.embed_words`.
-            task_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read them.
+            task_word_ids: `[B, T]`, ids in the task's own vocabulary; only models with a table of these words read
+                them.
             **kwargs: `output_hidden_states` and `return_dict`; and `num_items_in_batch`, the number of rows over which
                 the loss is averaged.
 
@@ -1241,7 +1254,7 @@ class ElmoForQuestionAnswering(ElmoSentenceModel):
                 is not a pair, or the biLM is trained and its layers are given.
         """
         rows, hidden_states = self.read_rows(
-            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_ids, kwargs
+            input_ids, attention_mask, char_ids, bilm_layers, inputs_embeds, task_word_ids, kwargs
         )
         # [B, T, 2]
         logits = self.classifier(self.dropout(self.head(*rows)))
@@ -1298,7 +1311,7 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
         speaker_ids: torch.Tensor | None = None,
         bilm_layers: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        task_ids: torch.Tensor | None = None,
+        task_word_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ElmoCoreferenceOutput:
         """Find the mentions of documents, and score what each may refer back to.
@@ -1321,8 +1334,8 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
                 call; it does not run then.
             inputs_embeds: `[documents, sentences, T, P]`, vectors in place of those of the token layer; see
                 `ElmoModel.embed_words`.
-            task_ids: In the shape of `input_ids`, ids in the task's own vocabulary; only models with a table of these
-                words read them.
+            task_word_ids: In the shape of `input_ids`, ids in the task's own vocabulary; only models with a table of
+                these words read them.
             **kwargs: `output_hidden_states` and `return_dict`.
 
         Returns:
@@ -1350,7 +1363,7 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
             flatten(char_ids),
             flatten(bilm_layers),
             flatten(inputs_embeds),
-            flatten(task_ids),
+            flatten(task_word_ids),
             kwargs,
         )
         found = self.find_mentions(rows, documents, self.read_speakers(flatten(speaker_ids), rows.words))
@@ -1367,7 +1380,7 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
         char_ids: torch.Tensor | None,
         bilm_layers: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
-        task_ids: torch.Tensor | None,
+        task_word_ids: torch.Tensor | None,
         kwargs: Mapping[str, Any],
     ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
         """Compute what the head reads of rows `[B, T]`, and the hidden states that the caller asks for."""
@@ -1375,7 +1388,7 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
         layers: Sequence[torch.Tensor] = ()
         if not self.has_bilm:
             unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds}
-            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_ids, **unread)
+            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_word_ids, **unread)
         elif bilm_layers is None:
             inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
             mask, bilm = inputs.mask, self.run_in_blocks(inputs)
@@ -1383,7 +1396,7 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
         else:
             layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
         sentences, words = self.find_words(input_ids, mask)
-        vectors, mix = self.join_inputs(layers, mask, task_ids, char_ids)
+        vectors, mix = self.join_inputs(layers, mask, task_word_ids, char_ids)
         return HeadInputs(vectors, sentences, words, mix), hidden_states
 
     def run_in_blocks(self, inputs: BilmInputs) -> BilmOutput:

@@ -37,7 +37,7 @@ class ElmoTaskEmbeddings(ElmoTokenEncoder):
     vector of the unknown word, and so have boundary tokens; their characters are those that the tokenizer gives them.
     """
 
-    ids_name = "task_ids"
+    ids_name = "task_word_ids"
 
     def __init__(self, config: ElmoConfig) -> None:
         own = ElmoConfig(
@@ -59,7 +59,7 @@ class ElmoTaskEmbeddings(ElmoTokenEncoder):
         self,
         input_ids: torch.Tensor | None,
         attention_mask: torch.Tensor | None,
-        task_ids: torch.Tensor | None,
+        task_word_ids: torch.Tensor | None,
         char_ids: torch.Tensor | None,
         pad_token_id: int | None,
     ) -> torch.Tensor:
@@ -72,15 +72,17 @@ class ElmoTaskEmbeddings(ElmoTokenEncoder):
             return attention_mask != 0
         if input_ids is not None and pad_token_id is not None:
             return input_ids != pad_token_id
-        if task_ids is not None:
-            return task_ids != 0
+        if task_word_ids is not None:
+            return task_word_ids != 0
         return read_char_ids(self.config, char_ids)[1]
 
-    def read(self, task_ids: torch.Tensor | None, char_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor:
+    def read(
+        self, task_word_ids: torch.Tensor | None, char_ids: torch.Tensor | None, mask: torch.Tensor
+    ) -> torch.Tensor:
         """Embed the words of a batch.
 
         Args:
-            task_ids: `[B, T]`, ids in the task's vocabulary; read if there is a table of words.
+            task_word_ids: `[B, T]`, ids in the task's vocabulary; read if there is a table of words.
             char_ids: `[B, T, S]`; read if there are convolutions.
             mask: `[B, T]`, false at padding.
 
@@ -92,18 +94,18 @@ class ElmoTaskEmbeddings(ElmoTokenEncoder):
         """
         ids = []
         if self.word_embeddings is not None:
-            if task_ids is None:
+            if task_word_ids is None:
                 raise ValueError(
-                    "This model reads words of its task: pass `task_ids`, as the tokenizer that was saved with it "
-                    "returns them."
+                    "This model reads words of its task: pass `task_word_ids`, as the tokenizer that was saved with "
+                    "it returns them."
                 )
-            ids.append(check_integers("task_ids", task_ids)[..., None])
+            ids.append(check_integers("task_word_ids", task_word_ids)[..., None])
         if self.char_embeddings is not None:
             ids.append(read_char_ids(self.config, char_ids)[0])
         if any(part.shape[:-1] != mask.shape for part in ids):
             raise ValueError(
-                f"`task_ids` and `char_ids` have {[tuple(part.shape[:-1]) for part in ids]} sentences and words where "
-                f"the batch has {tuple(mask.shape)}: pass all that the tokenizer returns."
+                f"`task_word_ids` and `char_ids` have {[tuple(part.shape[:-1]) for part in ids]} sentences and words "
+                f"where the batch has {tuple(mask.shape)}: pass all that the tokenizer returns."
             )
         return self(torch.cat(ids, dim=2), mask)
 

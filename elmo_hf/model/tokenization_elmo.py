@@ -95,8 +95,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     With `char_vocab`, which models of ELMoForManyLangs need, `char_ids` are code points by that dictionary, the
     boundary tokens are `<bos>` and `<eos>`, and the vocabulary is searched for the first `C - 2` characters of a word.
 
-    With `task_vocab` there are also `task_ids` `[B, T]`, the ids of the words in a vocabulary of the task, of which
-    its model has vectors beside ELMo; 0 is padding and 1 any other word, boundary tokens included.
+    With `task_vocab` there are also `task_word_ids` `[B, T]`, the ids of the words in a vocabulary of the task, of
+    which its model has vectors beside ELMo; 0 is padding and 1 any other word, boundary tokens included.
 
     Args:
         vocab: Lines of the language model's vocabulary file. The id of a word is its line, counted from 1; 0 is
@@ -179,7 +179,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             kwargs = {"add_bos_token": True, "add_eos_token": True, **kwargs}
         self._pool = BackendPool()
         if self.task_words is not None:
-            kwargs.setdefault("model_input_names", [*self.model_input_names, "task_ids"])
+            kwargs.setdefault("model_input_names", [*self.model_input_names, "task_word_ids"])
         super().__init__(
             max_characters_per_token=max_characters_per_token,
             pre_tokenizer=pre_tokenizer,
@@ -402,8 +402,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if output.return_char_ids:
             char_ids = self._spelling.words_to_char_ids(words, self.max_characters_per_token)
             tables["char_ids"] = np.concatenate([np.zeros_like(char_ids, shape=(1, char_ids.shape[1])), char_ids])
-        if self.task_words is not None and "task_ids" in self.model_input_names:
-            tables["task_ids"] = np.array([0, *self.task_words.look_up(words)], dtype=np.int64)
+        if self.task_words is not None and "task_word_ids" in self.model_input_names:
+            tables["task_word_ids"] = np.array([0, *self.task_words.look_up(words)], dtype=np.int64)
         return tables
 
     def tokenize(
@@ -475,13 +475,13 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             The batch; its `char_ids` are `[B, T, C]`, zero at padding.
 
         Raises:
-            ValueError: If `char_ids` or `task_ids` do not fit `input_ids`, or the width of the characters differs
+            ValueError: If `char_ids` or `task_word_ids` do not fit `input_ids`, or the width of the characters differs
                 from this tokenizer's.
         """
         inputs = as_mapping(encoded_inputs)
         return_tensors = return_tensors or framework_of(inputs.get("input_ids"))
         # the shape of what a word has, of those keys that the parent does not know
-        shapes = {"char_ids": (self.max_characters_per_token,), "task_ids": ()}
+        shapes = {"char_ids": (self.max_characters_per_token,), "task_word_ids": ()}
         others = {key: inputs.pop(key) for key in shapes if inputs.get(key) is not None}
         inputs = {key: to_py_obj(value) for key, value in inputs.items()}
         given = inputs.get("input_ids", [])

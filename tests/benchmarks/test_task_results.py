@@ -66,8 +66,8 @@ def test_half_of_the_words_seen_once_are_unknown_in_training(script: ModuleType)
     words = script.TaskWords(tokenizer, single)
     torch.manual_seed(0)
 
-    seen = torch.cat([task.batch(examples[:1], model.train(), words)["task_ids"] for _ in range(50)])
+    seen = torch.cat([task.batch(examples[:1], model.train(), words)["task_word_ids"] for _ in range(50)])
 
     assert set(seen[:, 1].tolist()) == {2}
     assert 10 < (seen[:, 2] == 1).sum() < 40
-    assert task.batch(examples[:1], model.eval(), words)["task_ids"].tolist() == [[1, 2, 4, 3, 1]]
+    assert task.batch(examples[:1], model.eval(), words)["task_word_ids"].tolist() == [[1, 2, 4, 3, 1]]

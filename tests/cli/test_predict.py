@@ -106,6 +106,16 @@ def test_columns_in_and_out(tagger: str, tmp_path: Path, capsys: Captured) -> No
     assert read_tagged(output) == [(result["words"], result["tags"]) for result in answers(tagger, sentences)]
 
 
+def test_a_model_without_elmo_predicts(tmp_path: Path, capsys: Captured) -> None:
+    own = {"mix_at": "none", "task_char_embedding_dim": 4, "task_char_filters": [[3, 6]]}
+    model = str(save_task_model(ElmoForTokenClassification, tmp_path / "m", id2label=dict(enumerate(NAMES)), **own))
+    expected = answers(model, ["Ann met Bob ."])
+    capsys.readouterr()
+
+    assert main(["predict", model, "--text", "Ann met Bob ."]) == 0
+    assert printed(capsys) == expected
+
+
 def test_a_csv_file_is_a_table_with_commas(classifier: str, tmp_path: Path) -> None:
     output = tmp_path / "out.CSV"
     assert main(["predict", classifier, "--text", "It rains, now.", "--output", str(output)]) == 0

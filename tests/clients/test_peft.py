@@ -161,3 +161,18 @@ def test_a_classifier_of_pairs_is_trained_in_full(tokenizer: ElmoTokenizer) -> N
 
     gradients = {name: part.grad for name, part in model.named_parameters() if part.requires_grad}
     assert next(part for name, part in gradients.items() if name.endswith("pair_weight")).any()
+
+
+@pytest.mark.parametrize("place", ["input", "none"])
+def test_words_of_the_task_reach_a_model_with_adapters(place: str) -> None:
+    # peft keeps an argument `task_ids` for itself
+    words = ["Ann", "met"]
+    tokenizer = ElmoTokenizer.from_pretrained(ELMO_TINY_EN, task_vocab=words)
+    torch.manual_seed(0)
+    own = {"num_task_words": len(words) + 2, "task_word_embedding_dim": 3, "train_task_words": True, "mix_at": place}
+    plain = ElmoForTokenClassification.from_pretrained(ELMO_TINY_EN, id2label=dict(enumerate(NAMES)), **own).eval()
+    batch = tokenizer(["Ann met Bob ."], return_tensors="pt")
+    expected = logits(plain, batch)
+    config = peft.LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["word_embeddings"])
+
+    torch.testing.assert_close(logits(peft.get_peft_model(plain, config).eval(), batch), expected, rtol=0, atol=0)

@@ -100,13 +100,13 @@ def test_vectors_in_place_of_the_token_layer_give_the_same() -> None:
 def test_words_of_the_task_stand_beside_elmo(mix_at: str) -> None:
     model = coreference_model(mix_at=mix_at, num_task_words=9, task_word_embedding_dim=3)
     batch = with_labels(two_documents(model))
-    task_ids = (batch["input_ids"] % 9) * batch["attention_mask"]
+    task_word_ids = (batch["input_ids"] % 9) * batch["attention_mask"]
 
-    output = model(**batch, task_ids=task_ids)
+    output = model(**batch, task_word_ids=task_word_ids)
 
     own, elmo = 3, {"input": 16, "output": 0, "none": 0}[mix_at]
     assert model.head.encoder.layers[0].input_projections[0].in_features == own + elmo
-    assert not torch.equal(model(**batch, task_ids=(task_ids * 2) % 9).mention_scores, output.mention_scores)
+    assert not torch.equal(model(**batch, task_word_ids=(task_word_ids * 2) % 9).mention_scores, output.mention_scores)
     output.loss.backward()
 
 

@@ -59,7 +59,7 @@ def make(cls: type, head: str | None = None, place: str = "input", **fields: obj
 def example(model: Any, *lengths: int, seed: int = 0) -> Batch:
     """One row, with ids in the task's vocabulary."""
     words = row(*lengths, model=model, seed=seed)
-    return {**words, "task_ids": words["input_ids"] % 11 + 1}
+    return {**words, "task_word_ids": words["input_ids"] % 11 + 1}
 
 
 def logits(model: Any, batch: Batch) -> torch.Tensor:
@@ -82,7 +82,7 @@ def test_a_head_reads_own_words_before_elmo(cls: type, head: str, sentences: int
     logits(model, batch)
 
     vectors, mix = read[0][0], None if model.head is None else read[0][3]
-    own = model.task_embeddings.read(batch["task_ids"], batch["char_ids"], batch["attention_mask"].bool())
+    own = model.task_embeddings.read(batch["task_word_ids"], batch["char_ids"], batch["attention_mask"].bool())
     assert model.config.head_input_size == vectors.shape[2]
     torch.testing.assert_close(vectors[:, :, :9], own)
     if place in ("output", "none"):
@@ -133,10 +133,28 @@ def test_every_trained_weight_is_used(cls: type, head: str, sentences: int, plac
     assert not unused
     table = model.task_embeddings.word_embeddings.weight
     assert not table.grad[0].any()
-    read = set(batch["task_ids"].flatten().tolist())
+    read = set(batch["task_word_ids"].flatten().tolist())
     assert {number for number, gradient in enumerate(table.grad) if gradient.any()} <= read
     assert table.grad.any()
     assert set(model.layer_weights()) == ({"input", "output"} if place == "both" else {place} - {"none"})
+
+
+@pytest.mark.parametrize("bilm", [{"word_embedding_dim": 4, "char_embedding_dim": 0}, {}], ids=["words", "characters"])
+def test_a_larger_vocabulary_leaves_the_words_of_the_task_alone(bilm: dict[str, int]) -> None:
+    for place in ("input", "none"):
+        model = make(ElmoForTokenClassification, place=place, **bilm)
+        batch, table = example(model, 4), model.task_embeddings.word_embeddings
+        expected = logits(model, batch)
+        model.resize_token_embeddings(40, mean_resizing=False)
+
+        assert model.config.vocab_size == 40
+        assert model.task_embeddings.word_embeddings is table
+        assert torch.equal(logits(model, batch), expected)
+    # without a biLM, they are the table that the model begins with
+    assert model.get_input_embeddings() is table
+    other = torch.nn.Embedding(*table.weight.shape)
+    model.set_input_embeddings(other)
+    assert model.task_embeddings.word_embeddings is model.get_input_embeddings() is other
 
 
 def test_a_fixed_table_stays_as_it_is(tmp_path: Path) -> None:
@@ -199,7 +217,7 @@ def test_given_layers_and_vectors_go_in_beside_own_words(cls: type, head: str) -
         output = model(**batch, output_hidden_states=True)
         layers = torch.stack(output.hidden_states, dim=2)
         given = model(**batch, bilm_layers=layers).logits
-        inputs = {name: part for name, part in batch.items() if name != "task_ids"}
+        inputs = {name: part for name, part in batch.items() if name != "task_word_ids"}
         vectors = model.elmo.embed_words(**inputs)
         embedded = model(**batch, inputs_embeds=vectors).logits
 
@@ -230,7 +248,7 @@ def test_a_model_without_elmo_refuses_what_only_elmo_reads(name: str) -> None:
 def test_missing_task_ids_are_named() -> None:
     model = make(ElmoForTokenClassification)
     batch = example(model, 4)
-    del batch["task_ids"]
+    del batch["task_word_ids"]
 
-    with pytest.raises(ValueError, match=r"^This model reads words of its task: pass `task_ids`"):
+    with pytest.raises(ValueError, match=r"^This model reads words of its task: pass `task_word_ids`"):
         model(**batch)

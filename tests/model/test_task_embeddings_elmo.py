@@ -34,17 +34,17 @@ def words_of(lengths: list[int]) -> list[Batch]:
         for word in range(length):
             size = (1, 20, 5, 11)[word % 4]
             char_ids[0, word, :size] = torch.randint(1, 261, (size,), generator=generator)
-        rows.append({"task_ids": torch.randint(1, 9, (1, length), generator=generator), "char_ids": char_ids})
+        rows.append({"task_word_ids": torch.randint(1, 9, (1, length), generator=generator), "char_ids": char_ids})
     for part in rows:
-        part["input_ids"] = torch.ones_like(part["task_ids"])
+        part["input_ids"] = torch.ones_like(part["task_word_ids"])
     return rows
 
 
-def expected(module: ElmoTaskEmbeddings, task_ids: Array, char_ids: Array) -> Array:
+def expected(module: ElmoTaskEmbeddings, task_word_ids: Array, char_ids: Array) -> Array:
     """Embed the words of one sentence in NumPy, word by word and window by window."""
     weights = {name: value.detach().numpy() for name, value in module.state_dict().items()}
     vectors = []
-    for number, characters in zip(task_ids, char_ids, strict=True):
+    for number, characters in zip(task_word_ids, char_ids, strict=True):
         parts = []
         if "word_embeddings.weight" in weights:
             parts.append(weights["word_embeddings.weight"][number])
@@ -72,12 +72,12 @@ def test_equals_numpy_on_each_sentence_with_any_padding(fields: dict, left: bool
     batch = stack(rows, left=left)
     mask = batch["input_ids"] != 0
 
-    result = module.read(batch["task_ids"], batch["char_ids"], mask).detach()
+    result = module.read(batch["task_word_ids"], batch["char_ids"], mask).detach()
 
     assert result.shape[2] == tiny_config(**fields).task_embedding_dim
     assert not result[~mask].any()
     for number, row in enumerate(rows):
-        wanted = expected(module, row["task_ids"][0].numpy(), row["char_ids"][0].numpy())
+        wanted = expected(module, row["task_word_ids"][0].numpy(), row["char_ids"][0].numpy())
         np.testing.assert_allclose(result[number][mask[number]].numpy(), wanted, rtol=0, atol=1e-12)
 
 
@@ -119,14 +119,22 @@ def test_sizes_that_make_no_model_are_refused(fields: dict, message: str) -> Non
 @pytest.mark.parametrize(
     ("fields", "changes", "message"),
     [
-        (WORDS, {"task_ids": None}, r"^This model reads words of its task: pass `task_ids`, as the tokenizer that"),
-        (WORDS, {"task_ids": torch.ones(1, 3)}, r"^`task_ids` is of torch.float32: pass integers"),
         (
             WORDS,
-            {"task_ids": torch.tensor([[1, 9, 2]])},
-            r"^`task_ids` goes from 1 to 9 but this model has ids 0 to 8",
+            {"task_word_ids": None},
+            r"^This model reads words of its task: pass `task_word_ids`, as the tokenizer that",
         ),
-        (WORDS, {"task_ids": torch.ones(1, 2).long()}, r"^`task_ids` and `char_ids` have \[\(1, 2\)\] sentences and"),
+        (WORDS, {"task_word_ids": torch.ones(1, 3)}, r"^`task_word_ids` is of torch.float32: pass integers"),
+        (
+            WORDS,
+            {"task_word_ids": torch.tensor([[1, 9, 2]])},
+            r"^`task_word_ids` goes from 1 to 9 but this model has ids 0 to 8",
+        ),
+        (
+            WORDS,
+            {"task_word_ids": torch.ones(1, 2).long()},
+            r"^`task_word_ids` and `char_ids` have \[\(1, 2\)\] sentences and",
+        ),
         (CHARACTERS, {"char_ids": None}, r"^This model reads characters: pass `char_ids`"),
     ],
 )
@@ -134,18 +142,18 @@ def test_ids_that_do_not_fit_are_named(fields: dict, changes: dict, message: str
     row = words_of([3])[0] | changes
 
     with pytest.raises(ValueError, match=message):
-        make(**fields).read(row["task_ids"], row["char_ids"], torch.ones(1, 3).bool())
+        make(**fields).read(row["task_word_ids"], row["char_ids"], torch.ones(1, 3).bool())
 
 
 def test_finds_the_words_by_what_is_there() -> None:
     module, batch = make(**WORDS, **CHARACTERS), stack(words_of([2, 4]))
     mask = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]])
-    input_ids, task_ids, char_ids = batch["input_ids"], batch["task_ids"], batch["char_ids"]
+    input_ids, task_word_ids, char_ids = batch["input_ids"], batch["task_word_ids"], batch["char_ids"]
 
     for given in (
         (None, mask, None, None),
         (input_ids, None, None, None),
-        (None, None, task_ids, None),
+        (None, None, task_word_ids, None),
         (None, None, None, char_ids),
     ):
         assert torch.equal(module.find_mask(*given, 0), mask.bool())

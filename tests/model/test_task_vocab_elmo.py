@@ -63,30 +63,30 @@ def test_words_and_raw_text_give_the_same_ids(tokenizer: ElmoTokenizer, side: st
 
     second = [1, 5, 1, 0, 0] if side == "right" else [0, 0, 1, 5, 1]
     for batch in (of_words, of_text, by_rust):
-        assert batch["task_ids"].tolist() == [[1, 3, 2, 1, 1], second]
-        assert batch["task_ids"].dtype == np.int64
-        assert list(batch) == ["input_ids", "attention_mask", "char_ids", "task_ids"]
+        assert batch["task_word_ids"].tolist() == [[1, 3, 2, 1, 1], second]
+        assert batch["task_word_ids"].dtype == np.int64
+        assert list(batch) == ["input_ids", "attention_mask", "char_ids", "task_word_ids"]
 
 
 def test_a_tokenizer_without_words_of_a_task_returns_none_of_them() -> None:
-    assert "task_ids" not in ElmoTokenizer(VOCABULARY)("the cat")
-    assert "task_ids" not in ElmoTokenizer.model_input_names
+    assert "task_word_ids" not in ElmoTokenizer(VOCABULARY)("the cat")
+    assert "task_word_ids" not in ElmoTokenizer.model_input_names
 
 
 def test_single_examples_lists_tensors_and_pairs(tokenizer: ElmoTokenizer) -> None:
-    assert tokenizer("the cat")["task_ids"] == [1, 3, 2, 1]
-    assert tokenizer([["New York"]], is_split_into_words=True)["task_ids"] == [[1, 6, 1]]
-    assert torch.equal(tokenizer("sat", return_tensors="pt")["task_ids"], torch.tensor([[1, 4, 1]]))
-    assert tokenizer("the cat", "sat")["task_ids"] == [1, 3, 2, 1, 1, 4, 1]
-    assert tokenizer("the cat", add_special_tokens=False)["task_ids"] == [3, 2]
-    assert tokenizer([], is_split_into_words=True)["task_ids"] == [1, 1]
-    assert tokenizer([])["task_ids"] == []
+    assert tokenizer("the cat")["task_word_ids"] == [1, 3, 2, 1]
+    assert tokenizer([["New York"]], is_split_into_words=True)["task_word_ids"] == [[1, 6, 1]]
+    assert torch.equal(tokenizer("sat", return_tensors="pt")["task_word_ids"], torch.tensor([[1, 4, 1]]))
+    assert tokenizer("the cat", "sat")["task_word_ids"] == [1, 3, 2, 1, 1, 4, 1]
+    assert tokenizer("the cat", add_special_tokens=False)["task_word_ids"] == [3, 2]
+    assert tokenizer([], is_split_into_words=True)["task_word_ids"] == [1, 1]
+    assert tokenizer([])["task_word_ids"] == []
 
 
 def test_overflow_keeps_words_and_their_ids_together(tokenizer: ElmoTokenizer) -> None:
     batch = tokenizer("the cat sat the cat", truncation=True, max_length=4, stride=1, return_overflowing_tokens=True)
 
-    assert batch["task_ids"] == [[1, 3, 2, 1], [1, 2, 4, 1], [1, 4, 3, 1], [1, 3, 2, 1]]
+    assert batch["task_word_ids"] == [[1, 3, 2, 1], [1, 2, 4, 1], [1, 4, 3, 1], [1, 3, 2, 1]]
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -99,8 +99,8 @@ def test_pad_gives_what_a_call_gives(tokenizer: ElmoTokenizer, make: Any, side: 
     alone = tokenizer.pad(examples[0], padding="max_length", max_length=7, padding_side=side)
 
     expected = tokenizer(texts, return_tensors="np", **options)
-    np.testing.assert_array_equal(np.asarray(padded["task_ids"]), expected["task_ids"])
-    np.testing.assert_array_equal(np.asarray(alone["task_ids"]) != 0, np.asarray(alone["attention_mask"]) != 0)
+    np.testing.assert_array_equal(np.asarray(padded["task_word_ids"]), expected["task_word_ids"])
+    np.testing.assert_array_equal(np.asarray(alone["task_word_ids"]) != 0, np.asarray(alone["attention_mask"]) != 0)
 
 
 def test_a_collator_pads_them(tokenizer: ElmoTokenizer) -> None:
@@ -108,12 +108,12 @@ def test_a_collator_pads_them(tokenizer: ElmoTokenizer) -> None:
 
     batch = DataCollatorForTokenClassification(tokenizer)(rows)
 
-    assert batch["task_ids"].tolist() == [[1, 3, 2, 1], [1, 4, 1, 0]]
+    assert batch["task_word_ids"].tolist() == [[1, 3, 2, 1], [1, 4, 1, 0]]
 
 
 def test_pad_names_ids_that_do_not_fit(tokenizer: ElmoTokenizer) -> None:
-    with pytest.raises(ValueError, match=r"^task_ids of sentence 0 are \[2\]; its 3 input_ids need \[3\]\.$"):
-        tokenizer.pad([{**tokenizer("the"), "task_ids": [1, 2]}])
+    with pytest.raises(ValueError, match=r"^task_word_ids of sentence 0 are \[2\]; its 3 input_ids need \[3\]\.$"):
+        tokenizer.pad([{**tokenizer("the"), "task_word_ids": [1, 2]}])
 
 
 def test_saved_words_come_back_whatever_they_hold(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_saved_words_come_back_whatever_they_hold(tmp_path: Path) -> None:
 
     assert json.loads((tmp_path / "task_vocab.json").read_text(encoding="utf-8")) == words
     assert json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))["task_vocab"] is None
-    assert loaded(words, is_split_into_words=True)["task_ids"] == [10, *range(2, 13), 1]
+    assert loaded(words, is_split_into_words=True)["task_word_ids"] == [10, *range(2, 13), 1]
     assert loaded.task_lookup == "lower"
     again = tmp_path / "again"
     loaded.save_pretrained(again)
@@ -140,19 +140,19 @@ def test_a_language_models_tokenizer_gets_the_words_of_a_task(tmp_path: Path) ->
 
     loaded = ElmoTokenizer.from_pretrained(tmp_path, task_vocab=["cat"])
 
-    assert loaded("The cat")["task_ids"] == [1, 1, 2, 1]
+    assert loaded("The cat")["task_word_ids"] == [1, 1, 2, 1]
 
 
 def test_a_new_language_vocabulary_leaves_the_words_of_the_task(tokenizer: ElmoTokenizer) -> None:
     trained = tokenizer.train_new_from_iterator(["a cat sat"], 9)
 
-    assert trained("cat")["task_ids"] == [1, 2, 1]
+    assert trained("cat")["task_word_ids"] == [1, 2, 1]
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])  # noqa: S301 - our own
 def test_copies_and_threads_encode_alike(tokenizer: ElmoTokenizer, copied: Any) -> None:
     texts = ["the cat sat", "Cat", "", "x the"] * 20
-    expected = [tokenizer(text)["task_ids"] for text in texts]
+    expected = [tokenizer(text)["task_word_ids"] for text in texts]
 
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda text: copied(tokenizer)(text)["task_ids"], texts)) == expected
+        assert list(pool.map(lambda text: copied(tokenizer)(text)["task_word_ids"], texts)) == expected

@@ -88,7 +88,7 @@ def test_rows_keep_what_a_head_reads_beside_the_layers(characters: int) -> None:
 
     once = compute_layers(model, tokenizer, rows, batch_size=2)
 
-    assert once[0]["task_ids"] == [1, 1, 2, 1]
+    assert once[0]["task_word_ids"] == [1, 1, 2, 1]
     assert {getattr(row.get("char_ids"), "dtype", None) for row in once} == {
         np.dtype(np.uint16) if characters else None
     }

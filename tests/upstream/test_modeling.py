@@ -92,8 +92,8 @@ class ElmoModelTester:
             size = (self.batch_size, self.seq_length, self.max_characters_per_token)
             inputs["char_ids"] = torch.randint(1, 262, size, generator=generator) * attention_mask[..., None]
         if self.own:
-            inputs["task_ids"] = input_ids % 9 + attention_mask
-            inputs["task_ids"] *= attention_mask
+            inputs["task_word_ids"] = input_ids % 9 + attention_mask
+            inputs["task_word_ids"] *= attention_mask
         if self.head == "alternating-lstm":
             inputs["token_type_ids"] = input_ids % 2 * attention_mask
         return self.get_config(), {name: ids.to(torch_device) for name, ids in inputs.items()}
