@@ -37,7 +37,7 @@ from elmo_hf.data.coreference import (
     write_json_documents,
 )
 from elmo_hf.data.coreference_scores import score_clusters
-from elmo_hf.data.gap import read_gap, score_gap
+from elmo_hf.data.gap import Pronoun, read_gap, score_gap
 from elmo_hf.data.segmentation import SentenceSplitter
 from elmo_hf.files import naming_errors
 from elmo_hf.model.coreference_elmo import find_clusters
@@ -173,11 +173,16 @@ def make_table(scores: dict[str, float]) -> str:
     return "\n".join([*lines, f"{'mean of F1':<12}{'':20}{100 * scores['conll']:10.2f}"])
 
 
-def measure_gap(path: str, model: ElmoForCoreferenceResolution, tokenizer: ElmoTokenizer, folder: Path) -> str:
+def measure_gap(
+    examples: Sequence[Pronoun],
+    splitter: SentenceSplitter | None,
+    model: ElmoForCoreferenceResolution,
+    tokenizer: ElmoTokenizer,
+    folder: Path,
+) -> str:
     """Score a model on GAP, save the figures, and return a table of them."""
-    examples = read_gap(path)
     torch.nn.Module.eval(model)
-    found = resolve_gap(model, tokenizer, examples, splitter=SentenceSplitter("en"))
+    found = resolve_gap(model, tokenizer, examples, splitter=splitter)
     scores = score_gap(examples, found)
     with naming_errors(folder / "gap_results.json"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -208,6 +213,9 @@ def main() -> None:
     set_verbosity_error()
     disable_progress_bar()
     splits = read_splits(options, read_documents, load_documents)
+    # before the training, which would be lost if they cannot be had
+    pronouns = [] if options.gap is None else read_gap(options.gap)
+    splitter = SentenceSplitter("en") if pronouns else None
     if not options.keep_singletons:
         splits = {name: [drop_singletons(document) for document in part] for name, part in splits.items()}
     vectors = find_word_vectors(
@@ -244,8 +252,8 @@ def main() -> None:
             print(report)
             found = found_clusters(EvalPrediction(output.predictions, output.label_ids))
             write_predictions(options.output / f"{split}_predictions.jsonl", splits[split], found)
-    if trainer.is_world_process_zero() and options.gap is not None:
-        table = measure_gap(options.gap, model, tokenizer, options.output)
+    if trainer.is_world_process_zero() and pronouns:
+        table = measure_gap(pronouns, splitter, model, tokenizer, options.output)
         print(table)
         report = f"{report}\n\n{table}".strip()
     if trainer.is_world_process_zero() and "train" in splits:

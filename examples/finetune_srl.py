@@ -85,7 +85,8 @@ def parse_arguments() -> RoleOptions:
 def find_labels(splits: Splits, more: Sequence[str]) -> list[str]:
     """List the tags of the training data, and those given besides; `O` is the first, `B-` and `I-` go together."""
     labels = {tag for sentence in splits.get("train", []) for frame in sentence.frames for tag in frame.tags}
-    roles = {tag[2:] for tag in {*labels, *more} if tag != "O"}
+    # `--labels` takes roles, too
+    roles = {tag[2:] if tag.startswith(("B-", "I-")) else tag for tag in {*labels, *more} if tag != "O"}
     return ["O", *(f"{prefix}-{role}" for role in sorted(roles) for prefix in "BI")]
 
 

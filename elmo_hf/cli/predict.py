@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -224,16 +224,27 @@ def _read_documents(options: argparse.Namespace, place: _Place) -> "Iterator[Doc
     from elmo_hf.data.coreference import BEGIN, read_documents
     from elmo_hf.data.corpus import read_lines
     from elmo_hf.data.records import read_records
+    from elmo_hf.data.tagged import read_conll_words
 
     file_format = "text" if options.text is not None else format_of(options)
     # a document begins on no line of its own
     place.is_text = False
     if file_format == "jsonl":
         yield from place.follow(read_records(options.file))
-    elif file_format == "text":
-        yield "\n".join(options.text if options.text is not None else read_lines(options.file))
-    elif file_format == "conll" and any(BEGIN.match(line) for line in islice(read_lines(options.file), 1)):
-        yield from read_documents(options.file)
+    elif options.text is not None:
+        yield "\n".join(options.text)
+    elif file_format in ("text", "conll"):
+        # once, because it may be standard input
+        lines = read_lines(options.file)
+        head = list(islice(lines, 1))
+        lines = chain(head, lines)
+        # these files have suffixes of their own, such as .v4_gold_conll
+        if options.format != "text" and any(map(BEGIN.match, head)):
+            yield from read_documents(options.file, lines)
+        elif file_format == "text":
+            yield "\n".join(lines)
+        else:
+            yield list(read_conll_words(options.file, word_column=options.word_column, lines=lines))
     else:
         # the words of each sentence
         sentences: Iterable[Any] = read_input(options, read_records)

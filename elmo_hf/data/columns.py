@@ -1,5 +1,6 @@
-"""The names that data sets give to their columns, and the choice among them."""
+"""Columns: the cells of a line, the names that data sets give to their columns, and the choice among them."""
 
+import re
 from collections.abc import Sequence
 
 from elmo_hf.errors import ElmoError
@@ -22,6 +23,16 @@ TEXT_COLUMNS = {
 LABEL_COLUMNS = ("label", "labels", "gold_label")
 
 
+def split_cells(line: str) -> list[str]:
+    """Split a line at spaces and tabs; other white space, such as that within a number, belongs to a word."""
+    return re.findall(r"[^ \t\r\n]+", line)
+
+
+def is_cell(text: str) -> bool:
+    """Return whether a text can stand in a column, which `split_cells` reads."""
+    return split_cells(text) == [text]
+
+
 def choose_column(names: Sequence[str], wanted: Sequence[str], content: str) -> str:
     """Return the first of the wanted columns that a data set has.
 
@@ -42,4 +53,4 @@ def choose_column(names: Sequence[str], wanted: Sequence[str], content: str) -> 
     return found
 
 
-__all__ = ["LABEL_COLUMNS", "TAGS_COLUMNS", "TEXT_COLUMNS", "WORDS_COLUMNS", "choose_column"]
+__all__ = ["LABEL_COLUMNS", "TAGS_COLUMNS", "TEXT_COLUMNS", "WORDS_COLUMNS", "choose_column", "is_cell", "split_cells"]

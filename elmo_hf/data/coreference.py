@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TextIO, TypeAlias
 
 from elmo_hf.errors import ElmoError
 
+from .columns import is_cell, split_cells
 from .corpus import Source, read_lines
 from .named_datasets import load_split
 
@@ -61,7 +62,7 @@ class Document(NamedTuple):
         return [word for sentence in self.sentences for word in sentence]
 
 
-def read_documents(path: Source) -> list[Document]:
+def read_documents(path: Source, lines: Iterable[str] | None = None) -> list[Document]:
     """Read documents from the files of CoNLL-2012, or from JSON Lines with a document on each line.
 
     A line of JSON has `sentences`, a list of words each, and `clusters`, lists of mentions `[first, last]`; it may
@@ -69,17 +70,18 @@ def read_documents(path: Source) -> list[Document]:
 
     Args:
         path: A file in UTF-8, plain or compressed, or `-` for standard input.
+        lines: Its lines, if you read it already.
 
     Raises:
         ElmoError: If the file cannot be read, holds no documents, or a document is not whole.
     """
-    lines = enumerate(read_lines(str(path)), start=1)
+    numbered = enumerate(read_lines(str(path)) if lines is None else lines, start=1)
     # the first line shows the format
-    head = next(((number, line) for number, line in lines if line.strip()), (1, ""))
-    if head[1].startswith("{"):
-        documents = list(_read_json(path, chain([head], lines)))
+    head = next(((number, line) for number, line in numbered if line.strip()), (1, ""))
+    if head[1].lstrip().startswith(("{", "[")):
+        documents = list(_read_json(path, chain([head], numbered)))
     else:
-        documents = list(_read_conll(path, chain([head], lines)))
+        documents = list(_read_conll(path, chain([head], numbered)))
     if not documents:
         raise ElmoError(f"{path} holds no documents: give CoNLL-2012 columns, or JSON Lines with sentences.")
     return documents
@@ -227,7 +229,7 @@ class _ConllDocument:
 
     def add(self, line: str) -> None:
         """Read a line: a word, or the end of a sentence."""
-        cells = line.split()
+        cells = split_cells(line)
         if not cells or line.startswith("#"):
             if self.sentences[-1]:
                 self.sentences.append([])
@@ -299,21 +301,39 @@ def write_conll_documents(documents: Iterable[Document], file: TextIO) -> None:
         file: The open file.
 
     Raises:
-        ElmoError: If a word, a name or a speaker cannot stand in a column.
+        ElmoError: If a word or a name cannot stand in a column, or mentions of a cluster cross each other.
     """
     for document in documents:
+        _check_nesting(document)
         file.write(f"#begin document ({_checked_cell(document.name, spaces=True)}); part {document.part:03d}\n")
         marks = _marks_of(document)
         place = 0
         for number, sentence in enumerate(document.sentences):
             for index, word in enumerate(sentence):
                 speaker = document.speakers[number][index] if document.speakers else "-"
-                cells = [document.name.replace(" ", "_"), document.part, index, _checked_cell(word)]
-                cells += ["-"] * 5 + [_checked_cell(speaker.replace(" ", "_") or "-"), "-", marks.get(place, "-")]
+                # a line that begins with # is a comment
+                name = re.sub(r"^#|\s", "_", document.name)
+                cells = [name, document.part, index, _checked_cell(word)]
+                cells += ["-"] * 5 + [re.sub(r"\s", "_", speaker) or "-", "-", marks.get(place, "-")]
                 file.write("\t".join(map(str, cells)) + "\n")
                 place += 1
             file.write("\n")
         file.write(f"{END}\n")
+
+
+def _check_nesting(document: Document) -> None:
+    """Refuse mentions of a cluster of which one begins in another and ends behind it: columns read them as nested."""
+    for cluster in document.clusters:
+        ends: list[int] = []
+        for first, last in sorted(cluster, key=lambda mention: (mention[0], -mention[1])):
+            while ends and ends[-1] < first:
+                ends.pop()
+            if ends and ends[-1] < last:
+                raise ElmoError(
+                    f"{document.name} has a mention, {[first, last]}, that crosses another one of its cluster, which "
+                    "columns cannot: choose JSON Lines."
+                )
+            ends.append(last)
 
 
 def _marks_of(document: Document) -> dict[int, str]:
@@ -330,7 +350,7 @@ def _marks_of(document: Document) -> dict[int, str]:
 
 
 def _checked_cell(text: str, *, spaces: bool = False) -> str:
-    if not text or "\n" in text or (text.split() != [text] and not spaces):
+    if not (is_cell(text) or (spaces and text and "\n" not in text)):
         raise ElmoError(f"{text!r:.80} cannot stand in a column: choose JSON Lines.")
     return text
 

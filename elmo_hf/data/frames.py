@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TextIO
 
 from elmo_hf.errors import ElmoError, counted
 
+from .columns import is_cell, split_cells
 from .corpus import Source, read_lines
 from .named_datasets import load_split
 from .tagged import find_spans
@@ -156,7 +157,7 @@ def frame_of(record: Mapping[str, Any], words: Sequence[str]) -> Frame:
     tags: Any = record.get("tags")
     if not _are_strings(tags) or len(tags) != len(words):
         raise ElmoError(f"tags are {tags!r:.80}: give a tag for each of {counted(len(words), 'word')}.")
-    wrong = next((tag for tag in tags if tag != "O" and tag[:2] not in ("B-", "I-")), None)
+    wrong = next((tag for tag in tags if tag != "O" and not (tag[:2] in ("B-", "I-") and tag[2:])), None)
     if wrong is not None:
         raise ElmoError(f"a tag is {wrong!r:.80}: give O, or a role with B- or I- before it.")
     predicate = check_predicate(record.get("pred", record.get("predicate")), words)
@@ -183,9 +184,9 @@ def _read_columns(path: Source, lines: Iterable[Line]) -> Iterator[FramedSentenc
     for number, line in chain(lines, [(0, "")]):
         if line.startswith((BEGIN, END)):
             read, line = _read_2012, ""
-        if line.strip():
+        if cells := split_cells(line):
             start = start if rows else number
-            rows.append(line.split())
+            rows.append(cells)
         elif rows:
             try:
                 yield read(_as_columns(rows))
@@ -295,7 +296,7 @@ def write_conll_frames(sentences: Iterable[FramedSentence], file: TextIO) -> Non
         file: The open file.
 
     Raises:
-        ElmoError: If a word cannot stand in a column, or two frames have the same predicate.
+        ElmoError: If a word, a lemma or a role cannot stand in a column, or two frames have the same predicate.
     """
     for sentence in sentences:
         name = " ".join(sentence.words)
@@ -303,25 +304,20 @@ def write_conll_frames(sentences: Iterable[FramedSentence], file: TextIO) -> Non
         predicates = {frame.predicate: _name_of(frame, sentence.words) for frame in frames}
         if len(predicates) < len(frames):
             raise ElmoError(f"{name!r:.80} has two frames of one predicate, which columns cannot: choose JSON Lines.")
-        columns = [
-            sentence.words,
-            [predicates.get(place, NOTHING) for place in range(len(sentence.words))],
-            *(cells_of_tags(frame.tags) for frame in frames),
-        ]
-        for cells in zip(*columns, strict=True):
-            if any(len(cell.split()) != 1 for cell in cells):
-                raise ElmoError(
-                    f"The word {cells[0]!r:.80} cannot stand in a column of {name!r:.80}: choose JSON Lines."
-                )
-            file.write("\t".join(cells) + "\n")
+        marks = [predicates.get(place, NOTHING) for place in range(len(sentence.words))]
+        roles = [cells_of_tags(frame.tags) for frame in frames]
+        wrong = [cell for cell in chain(sentence.words, marks) if not is_cell(cell)]
+        wrong += [cell for cell in chain(*roles) if not CELL.fullmatch(cell)]
+        if wrong:
+            raise ElmoError(f"{wrong[0]!r:.80} cannot stand in a column of {name!r:.80}: choose JSON Lines.")
+        file.writelines("\t".join(cells) + "\n" for cells in zip(sentence.words, marks, *roles, strict=True))
         file.write("\n")
 
 
 def _name_of(frame: Frame, words: Sequence[str]) -> str:
-    """Return what the column of predicates has at a predicate: its lemma or word, which may not look like nothing."""
-    return (
-        next((name for name in (frame.lemma, words[frame.predicate]) if name not in (None, "", NOTHING)), None) or "_"
-    )
+    """Return what the column of predicates has at a predicate, which may look neither like nothing nor like a role."""
+    names = [frame.lemma, words[frame.predicate]]
+    return next((name for name in names if name not in (None, "", NOTHING) and "*" not in name), None) or "_"
 
 
 def cells_of_tags(tags: Sequence[str]) -> list[str]:

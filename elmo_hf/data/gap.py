@@ -66,27 +66,35 @@ def read_gap(path: Source) -> list[Pronoun]:
     Raises:
         ElmoError: If the file cannot be read, lacks a column, or a row does not fit its text.
     """
-    examples = []
+    examples: dict[str, Pronoun] = {}
     for number, row in _read_rows(path):
         try:
-            examples.append(_example_of(row))
+            example = _example_of(row)
+            if example.key in examples:
+                raise ElmoError(f"the ID {example.key!r:.80} is there twice")
+            examples[example.key] = example
         except (ElmoError, KeyError, ValueError) as error:
             reason = error if isinstance(error, ElmoError) else f"a column is not what GAP has there ({error})"
             raise ElmoError(f"{path}, line {number}: {reason}: get the file again.") from error
     if not examples:
         raise ElmoError(f"{path} holds no pronouns: give a file of GAP.")
-    return examples
+    return list(examples.values())
 
 
 def _read_rows(path: Source) -> Iterator[tuple[int, dict[str, str]]]:
     rows = csv.reader(read_lines(str(path)), delimiter="\t", quoting=csv.QUOTE_NONE)
-    header = next(rows, [])
-    missing = [name for name in COLUMNS if name not in header]
-    if missing:
-        raise ElmoError(f"{path} lacks the column {missing[0]}: give a file of GAP, with its header.")
-    for number, row in enumerate(rows, start=2):
-        if row:
-            yield number, dict(zip(header, row, strict=False))
+    try:
+        header = next(rows, [])
+        missing = [name for name in COLUMNS if name not in header]
+        if missing:
+            raise ElmoError(f"{path} lacks the column {missing[0]}: give a file of GAP, with its header.")
+        for number, row in enumerate(rows, start=2):
+            if row:
+                yield number, dict(zip(header, row, strict=False))
+    except csv.Error as error:
+        raise ElmoError(
+            f"{path}, line {rows.line_num}: this is no row of GAP ({error}): get the file again."
+        ) from error
 
 
 def _example_of(row: Mapping[str, str]) -> Pronoun:
@@ -94,7 +102,8 @@ def _example_of(row: Mapping[str, str]) -> Pronoun:
     names = [Name(row[name], int(row[f"{name}-offset"]), TRUTH[row[f"{name}-coref"].upper()]) for name in "AB"]
     example = Pronoun(row["ID"], text, row["Pronoun"], int(row["Pronoun-offset"]), (names[0], names[1]))
     for part, start in [(example.pronoun, example.start), *((name.text, name.start) for name in names)]:
-        if not part or not text.startswith(part, start):
+        # a number below 0 would count from the end
+        if not part or start < 0 or not text.startswith(part, start):
             raise ElmoError(f"{part!r:.80} is not in the text at {start}")
     if not any(example.pronoun.lower() in pronouns for pronouns in GENDERS.values()):
         raise ElmoError(f"{example.pronoun!r:.80} is no pronoun of GAP")

@@ -160,7 +160,8 @@ def question_of(record: Mapping[str, Any], number: int, counts: Counter[str] | N
         counts["lost"] += place is None
         counts["moved"] += place is not None and start is not None and place != start
         answers.append(Answer(text, place))
-    return Question(str(record.get("id", number)), record["question"], context, answers)
+    key = record.get("id")
+    return Question(str(number if key is None else key), record["question"], context, answers)
 
 
 def _given_answers(record: Mapping[str, Any]) -> list[tuple[str, int | None]]:

@@ -67,18 +67,21 @@ def read_tagged(path: Source, *, word_column: int = 0, tag_column: int = -1) -> 
     return [TaggedSentence([word for word, _ in sentence], [tag for _, tag in sentence]) for sentence in sentences]
 
 
-def read_conll_words(path: Source, *, word_column: int | None = None) -> Iterator[list[str]]:
+def read_conll_words(
+    path: Source, *, word_column: int | None = None, lines: Iterable[str] | None = None
+) -> Iterator[list[str]]:
     """Read the words of a file in columns, as `read_tagged` does, one sentence at a time.
 
     Args:
         path: A file in UTF-8, plain or compressed, or `-` for standard input.
         word_column: The number of the column of words; the first is 0, the last is -1. By default the first column, or
             the second one of CoNLL-U's ten.
+        lines: The lines of the file, if you read it already.
 
     Raises:
         ElmoError: If a line lacks the column, or the file cannot be read.
     """
-    return ([word for (word,) in sentence] for sentence in _read_sentences(path, {"word": word_column}))
+    return ([word for (word,) in sentence] for sentence in _read_sentences(path, {"word": word_column}, lines))
 
 
 def read_conll_records(
@@ -103,9 +106,11 @@ def read_conll_records(
         yield dict(zip(("words", "pos"), columns, strict=False))
 
 
-def _read_sentences(path: Source, columns: Mapping[str, int | None]) -> Iterator[list[list[str]]]:
+def _read_sentences(
+    path: Source, columns: Mapping[str, int | None], given: Iterable[str] | None = None
+) -> Iterator[list[list[str]]]:
     """Yield the chosen columns of each line of each sentence."""
-    lines = read_lines(str(path))
+    lines = read_lines(str(path)) if given is None else iter(given)
     head = list(_lines_to_first_word(lines))
     layout = _Layout(head[-1] if head else "", columns)
     sentence: list[list[str]] = []

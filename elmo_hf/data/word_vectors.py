@@ -5,6 +5,7 @@ bzip2 or xz. It knows the format by the content, keeps the vectors of the wanted
 size in bounded memory.
 """
 
+import codecs
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -159,7 +160,7 @@ def read_word_vectors(file: str | Path, wanted: Collection[str]) -> FoundVectors
     """
     forms = {form for word in wanted for form in (word, word.lower())}
     with _explaining(str(file)), open_unpacked(str(file)) as stream:
-        first = _read_line(stream, str(file))
+        first = _read_line(stream, str(file)).removeprefix(codecs.BOM_UTF8)
         if first.startswith(b"PK\x03\x04"):
             raise ElmoError(f"{file} is a zip archive: unpack it, and give a file from it.")
         header = _read_header(first)

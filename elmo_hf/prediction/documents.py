@@ -115,9 +115,7 @@ def find_clusters(
     """Return the clusters of a document."""
     if not any(document.sentences):
         return []
-    # models find the ends of sentences by these, so that one inside a sentence is read as an unknown word
-    unreadable = dict.fromkeys((tokenizer.bos_token, tokenizer.eos_token), tokenizer.unk_token)
-    sentences = [[unreadable.get(word, word) for word in words] for words in document.sentences]
+    sentences = readable_sentences(document, tokenizer)
     with explaining_lack_of_memory([len(words) + 2 for words in sentences]):
         batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
         if task.use_speakers:
@@ -125,6 +123,15 @@ def find_clusters(
             padded = [numbers + [0] * (length - len(numbers)) for numbers in number_speakers(document)]
             batch["speaker_ids"] = torch.tensor(padded)
         return task.compute(model, batch.to(model.device))[0]
+
+
+def readable_sentences(document: Document, tokenizer: PreTrainedTokenizerBase) -> list[list[str]]:
+    """Return the words of each sentence, with the unknown word in place of boundary tokens.
+
+    By these, models find the ends of sentences: with one inside a sentence, they would count its words otherwise.
+    """
+    unreadable = dict.fromkeys((tokenizer.bos_token, tokenizer.eos_token), tokenizer.unk_token)
+    return [[unreadable.get(word, word) for word in words] for words in document.sentences]
 
 
 def number_speakers(document: Document) -> list[list[int]]:
@@ -171,9 +178,12 @@ class DocumentReader:
         if isinstance(given, str):
             return self._read_text({}, given, str(number))
         if isinstance(given, Document):
-            return self._read_words({"doc": given.name}, given)
+            # what else a file in columns has of a document
+            part = {"part": given.part} if given.part else {}
+            speakers = {"speakers": given.speakers} if given.speakers else {}
+            return self._read_words({"doc": given.name, **part, **speakers}, given)
         if not isinstance(given, Mapping):
-            return self._read_words({}, document_of({"sentences": [list(words) for words in given]}, number))
+            return self._read_words({}, document_of({"sentences": [_as_list(words) for words in given]}, number))
         if "sentences" in given and self.text_field is None:
             # clusters that are marked stay as they are
             return self._read_words(dict(given), document_of({**given, "clusters": None}, number))
@@ -206,6 +216,11 @@ class DocumentReader:
             # a sentence without words has a line, too
             end += not words
         return ReadDocument(fields, document, text, offsets)
+
+
+def _as_list(words: Any) -> Any:
+    # a string is no list of its letters
+    return words if isinstance(words, str) else list(words)
 
 
 def resolve_gap(
@@ -250,4 +265,12 @@ def _decide(example: Pronoun, result: Result) -> tuple[bool, bool]:
     return is_meant(first), is_meant(second)
 
 
-__all__ = ["DocumentInput", "DocumentReader", "find_clusters", "number_speakers", "resolve", "resolve_gap"]
+__all__ = [
+    "DocumentInput",
+    "DocumentReader",
+    "find_clusters",
+    "number_speakers",
+    "readable_sentences",
+    "resolve",
+    "resolve_gap",
+]

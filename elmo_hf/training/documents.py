@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from elmo_hf.data.coreference import Document
-from elmo_hf.prediction.documents import number_speakers
+from elmo_hf.prediction.documents import number_speakers, readable_sentences
 
 
 # padding of labels, which the loss ignores
@@ -34,7 +34,9 @@ def encode_document(
         tokenizer: The tokenizer of the model.
         speakers: Whether the model reads speakers; they have numbers in the order of their first words.
     """
-    sentences = [dict(tokenizer(words, is_split_into_words=True)) for words in document.sentences]
+    # a document without sentences has an empty one, so that its row is like others
+    document = document._replace(sentences=document.sentences or [[]])
+    sentences = [dict(tokenizer(words, is_split_into_words=True)) for words in readable_sentences(document, tokenizer)]
     row: dict[str, Any] = {name: [sentence[name] for sentence in sentences] for name in tokenizer.model_input_names}
     if "char_ids" in row:
         # lists of numbers would take four times the memory
@@ -71,11 +73,8 @@ def join_layers(rows: Sequence[Row], sentences: Sequence[Row]) -> list[dict[str,
         rows: The documents.
         sentences: What `split_documents` made of them, with `bilm_layers`.
     """
-    done, rest = [], iter(sentences)
-    for row in rows:
-        own = [next(rest)["bilm_layers"] for _ in row["input_ids"]]
-        done.append({**row, "bilm_layers": torch.cat(own)} if own else dict(row))
-    return done
+    rest = iter(sentences)
+    return [{**row, "bilm_layers": torch.cat([next(rest)["bilm_layers"] for _ in row["input_ids"]])} for row in rows]
 
 
 class CutDocuments(torch.utils.data.Dataset[dict[str, Any]]):

@@ -180,6 +180,8 @@ def load_task_model(
             fields |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
         with quiet_loading():
             model, report = cls.from_pretrained(name, output_loading_info=True, **fields)
+        if fields.get("train_task_words") and not model.config.task_word_embedding_dim:
+            raise ElmoError(f"{name} has no word vectors of its own to train: give a file of them, or their width.")
         # all but the biLM is new for this task
         has_task = config.architectures == [cls.__name__]
         if missing := [key for key in report["missing_keys"] if has_task or key.startswith("elmo.")]:
@@ -501,6 +503,10 @@ def begin(options: FineTuningOptions, model: ElmoTaskModel, rows: Sequence[Row],
     job |= {
         name: str(getattr(model.config, name)) for name in ("head", "mix_at", "freeze_bilm", "num_labels", "id2label")
     }
+    if options.word_vectors is not None:
+        # the file may have changed since, and with it the words
+        table = model.get_parameter("task_embeddings.word_embeddings.weight").detach()
+        job["vectors"] = hashlib.sha256(table.float().cpu().numpy().tobytes()).hexdigest()[:16]
     digest = hashlib.sha256()
     for row in rows:
         labels = row["labels"] if "labels" in row else [row["start_positions"], row["end_positions"]]

@@ -245,7 +245,9 @@ def test_the_questions_of_squads_json_and_of_records(tmp_path: Path, capsys: Cap
     assert first.split("\t")[4] == (results[0]["answer"] or "")
 
 
-def test_documents_in_every_format(resolver: str, tmp_path: Path, capsys: Captured) -> None:
+def test_documents_in_every_format(
+    resolver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     lines = ["Ann met Bob .", "She saw him ."]
     (tmp_path / "story.txt").write_text("\n".join(lines), encoding="utf-8")
     sentences = [line.split() for line in lines]
@@ -262,6 +264,16 @@ def test_documents_in_every_format(resolver: str, tmp_path: Path, capsys: Captur
         assert (result["sentences"], result["mentions"]) == (sentences, expected["mentions"]), name
     assert main(["predict", resolver, "--text", lines[0], "--text", lines[1]]) == 0
     assert printed(capsys) == [expected]
+    # OntoNotes has a suffix of its own, and standard input none
+    (tmp_path / "story.v4_gold_conll").write_bytes((tmp_path / "story.conll").read_bytes())
+    for name, arguments in (("story.v4_gold_conll", []), ("story.conll", []), ("words.conll", ["--format=conll"])):
+        with (tmp_path / name).open(encoding="utf-8") as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            for source in ["-"] if "words" in name else [str(tmp_path / name), "-"]:
+                assert main(["predict", resolver, source, *arguments]) == 0
+                (result,) = printed(capsys)
+                assert (result["sentences"], result["mentions"]) == (sentences, expected["mentions"]), name
+                assert result.get("part") == (None if "words" in name else 2)
 
     assert main(["predict", resolver, str(tmp_path / "story.jsonl"), "--output", str(tmp_path / "out.conll")]) == 0
     (document,) = read_documents(tmp_path / "out.conll")

@@ -75,6 +75,9 @@ def test_what_is_written_is_read_again(write: Any, tmp_path: Path) -> None:
         STORY,
         STORY._replace(name="other", part=3, speakers=[["A"] * 6, ["B"] * 6]),
         Document("empty", [], []),
+        # a comment begins as this name does, and other white space than spaces and tabs belongs to a word
+        Document("#1", [["Hà\u00a0Nội", "it"]], [[(0, 0), (1, 1)]]),
+        Document("in\ttwo", [["a", "it"], ["b"]], [[(0, 1), (2, 2)]]),
     ]
     file = io.StringIO()
     write(documents, file)
@@ -179,6 +182,15 @@ def test_files_that_are_refused(text: str, message: str, tmp_path: Path) -> None
 def test_words_that_cannot_stand_in_a_column_are_refused() -> None:
     with pytest.raises(ElmoError, match="'a b' cannot stand in a column: choose JSON Lines"):
         write_conll_documents([Document("x", [["a b"]], [])], io.StringIO())
+
+
+@pytest.mark.parametrize("mentions", [[(0, 2), (1, 3)], [(0, 1), (1, 3)]], ids=["cross", "share a word"])
+def test_mentions_of_a_cluster_that_cross_are_for_json_lines(mentions: list[tuple[int, int]]) -> None:
+    words = [["a", "b", "c", "d"]]
+    with pytest.raises(ElmoError, match=r"^x has a mention, \[1, 3\], that crosses another one of its cluster"):
+        write_conll_documents([Document("x", words, [mentions])], io.StringIO())
+    # columns tell those of two clusters apart
+    write_conll_documents([Document("x", words, [[mention] for mention in mentions])], io.StringIO())
 
 
 @pytest.mark.usefixtures("datasets")

@@ -112,6 +112,23 @@ def test_columns_there_and_back(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # white space other than spaces and tabs belongs to a word
+        FramedSentence(["Hà\u00a0Nội", "is"], [Frame(1, ["B-A1", "B-V"], "be")]),
+        # a column of asterisks would be one of roles
+        FramedSentence(["*"], [Frame(0, ["B-V"], "_")]),
+    ],
+)
+def test_odd_words_there_and_back(sentence: FramedSentence, tmp_path: Path) -> None:
+    unnamed = sentence._replace(frames=[frame._replace(lemma=None) for frame in sentence.frames])
+    for given in (sentence, unnamed):
+        (tmp_path / "x.conll").write_text(written(write_conll_frames, [given]), encoding="utf-8")
+        (found,) = read_frames(tmp_path / "x.conll")
+        assert (found.words, found.frames[0].tags) == (sentence.words, sentence.frames[0].tags)
+
+
 def test_a_predicate_that_looks_like_nothing_gets_another_name() -> None:
     sentence = FramedSentence(["two", "-"], [Frame(0, ["B-V", "O"], "-"), Frame(1, ["O", "B-V"])])
 
@@ -145,6 +162,10 @@ def test_tags_become_brackets() -> None:
         ('{"words": ["a"], "frames": [], "pos": []}', r"pos is \[\]: give a part of speech for each of 1 word\."),
         ('{"words": ["a"], "frames": [{"pred": 0, "tags": []}]}', r"tags are \[\]: give a tag for each of 1 word\."),
         ('{"words": ["a"], "frames": [{"pred": 0, "tags": ["V"]}]}', r"a tag is 'V': give O, or a role with B- or I-"),
+        (
+            '{"words": ["a"], "frames": [{"pred": 0, "tags": ["B-"]}]}',
+            r"a tag is 'B-': give O, or a role with B- or I-",
+        ),
         ('{"words": ["a"], "frames": [{"pred": 1, "tags": ["O"]}]}', r"a predicate is 1: give 0 to 0, the number"),
         ('{"words": ["a"], "frames": [{"tags": ["O"]}]}', r"a predicate is None: give 0 to 0, the number"),
         ('{"words": [], "frames": [{"pred": 0, "tags": []}]}', r"a predicate is 0: give none, because there are no"),
@@ -172,7 +193,7 @@ def test_what_cannot_be_read_is_named(
 def test_what_columns_cannot_hold_is_refused() -> None:
     with pytest.raises(ElmoError, match=r"'Ann saw Bob leave \.' has two frames of one predicate, which columns"):
         write_conll_frames([SENTENCE._replace(frames=[SAW, SAW])], io.StringIO())
-    with pytest.raises(ElmoError, match="The word 'New York' cannot stand in a column of 'New York': choose JSON"):
+    with pytest.raises(ElmoError, match=r"^'New York' cannot stand in a column of 'New York': choose JSON"):
         write_conll_frames([NOTHING, FramedSentence(["New York"], [])], io.StringIO())
 
 
@@ -187,3 +208,9 @@ def test_a_data_set_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     records.clear()
     with pytest.raises(ElmoError, match="some, train: there are no sentences"):
         load_frames("some", "train")
+    for frame, wrong in (
+        (LEFT._replace(lemma="go away"), "'go away'"),
+        (Frame(1, ["O", "B-A(", *"OOO"]), r"'\(A\(\*\)'"),
+    ):
+        with pytest.raises(ElmoError, match=f"^{wrong} cannot stand in a column of 'Ann saw Bob leave"):
+            write_conll_frames([SENTENCE._replace(frames=[frame])], io.StringIO())

@@ -36,6 +36,9 @@ def test_reads_a_file(tmp_path: Path) -> None:
         (f"{HEADER}\n{ROW.replace('18', 'x')}", "line 2: a column is not what GAP has there"),
         (f"{HEADER}\n{ROW.replace('TRUE', 'yes')}", "line 2: a column is not what GAP has there"),
         (f"{HEADER}\nx-1\tAnn", "line 2: a column is not what GAP has there"),
+        (f"{HEADER}\n{ROW.replace('18', '-8')}", "line 2: 'Her' is not in the text at -8"),
+        (f"{HEADER}\n{ROW}\n{ROW}", "line 3: the ID 'x-1' is there twice"),
+        (f"{HEADER}\n{ROW}{'x' * 200_000}", "line 2: this is no row of GAP (field larger than field limit"),
         (f"{HEADER}\n{ROW.replace('Her', 'Our')}", "line 2: 'Our' is no pronoun of GAP"),
     ],
 )

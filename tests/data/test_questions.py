@@ -128,6 +128,7 @@ def test_another_file_is_named(content: Any, message: str, tmp_path: Path) -> No
 def test_a_question_of_one_record() -> None:
     record = {"question": "Who?", "context": CONTEXT, "answers": [{"text": "Ann", "answer_start": 0}]}
 
+    assert question_of({**record, "id": None}, 7) == question_of(record, 7)
     assert question_of(record, 7) == Question("7", "Who?", CONTEXT, [Answer("Ann", 0)])
 
 

@@ -123,6 +123,15 @@ def test_the_first_of_two_lines_counts_and_bad_lines_are_counted(tmp_path: Path)
     assert built.report.endswith("3 wide; 5 lines without 3 finite numbers passed over")
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
+    vectors = vectors_of(["the", "cat"])
+    for write in (glove, word2vec_text, word2vec_binary):
+        (tmp_path / "vectors").write_bytes(b"\xef\xbb\xbf" + write(vectors))
+
+        found = read_word_vectors(tmp_path / "vectors", ["the", "cat"]).vectors
+        assert set(found) == set(vectors), write
+
+
 def test_a_text_that_ends_early_is_told(tmp_path: Path) -> None:
     (tmp_path / "wiki.vec").write_bytes(b"5 2\nthe 1 2 \ncat 3 4 \n")
 

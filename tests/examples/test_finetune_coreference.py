@@ -126,6 +126,10 @@ def test_a_resumed_training_of_parts_ends_with_the_same_weights(run: Run, tmp_pa
 
     whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     assert all(torch.equal(part, cut[name]) for name, part in whole.items())
+    with pytest.raises(ElmoError, match=r"^missing\.tsv cannot be read"):
+        # before the training
+        run("--output=never", *options, "--gap=missing.tsv")
+    assert not Path("never").exists()
     with pytest.raises(ElmoError, match=r"^cut is of another run \(.*max_sentences: 2 then, 3 now.*\)"):
         run("--output=cut", *options, "--max-sentences=3", "--resume")
 

@@ -148,6 +148,11 @@ def test_reads_word_vectors_and_characters_beside_elmo_or_without(
         assert not any(name.startswith("elmo.") for name in load_file("out/model.safetensors"))
         assert record["base_model"] is None
         assert len(model.config.training_history) == 1
+    # other vectors of the same words
+    Path("glove.txt").write_text(VECTORS.replace("-1", "-2"), encoding="utf-8")
+    again = ["--dev=dev.conll", "--task-chars", *place, "--epochs=2", "--learning-rate=0.02", "--resume"]
+    with pytest.raises(ElmoError, match=r"^out is of another run \(vectors: \w+ then, \w+ now\): resume that run"):
+        run("--word-vectors=glove.txt", *again)
     # the pipeline needs nothing else
     tagger = pipeline("token-classification", "out", ignore_labels=[])
     assert [entity["entity"] for entity in tagger("Paris is here")] == found[1].split()

@@ -98,6 +98,11 @@ def test_the_sizes_of_a_new_head_are_those_of_the_paper(script: ModuleType) -> N
     assert model.head.layers[0].input_projections[0].in_features == model.config.hidden_size + 100
 
 
+def test_labels_that_are_given_are_tags_or_roles(script: ModuleType) -> None:
+    expected = ["O", "B-ARG5", "I-ARG5", "B-V", "I-V"]
+    assert script.find_labels({}, ["ARG5", "V"]) == script.find_labels({}, ["B-ARG5", "I-V", "O"]) == expected
+
+
 def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path) -> None:
     options = ["--dev=dev.jsonl", "--epochs=3"]
     run("--output=whole", *options)

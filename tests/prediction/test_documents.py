@@ -74,6 +74,9 @@ def test_words_records_and_documents(model: Any, tokenizer: PreTrainedTokenizerB
     assert {name: of_record[name] for name in ("doc", "genre", "given_clusters")} == {
         "doc": "x", "genre": "n", "given_clusters": [[[0, 0]]],
     }  # fmt: skip
+    speakers = [["me"] * len(words) for words in SENTENCES]
+    (of_part,) = resolve(model, tokenizer, [Document("x", SENTENCES, [], speakers, 3)])
+    assert of_part == {**of_document, "part": 3, "speakers": speakers}
     assert (of_text["id"], of_text["text"], of_text["clusters"]) == (3, TEXT, of_words["clusters"])
     assert list(predict(model, tokenizer, [{"id": 3, "text": TEXT}])) == [of_text]
 

@@ -14,6 +14,7 @@ from elmo_hf.training.documents import (
     join_layers,
     split_documents,
 )
+from elmo_hf.training.finetuning import LayersCollator
 
 
 STORY = Document(
@@ -35,6 +36,17 @@ def test_a_row_has_the_sentences_and_mentions() -> None:
     assert "speaker_ids" not in encode_document(STORY, TOKENIZER)
     silent = encode_document(STORY._replace(speakers=None), TOKENIZER, speakers=True)
     assert {number for part in silent["speaker_ids"] for number in part} == {0}
+
+
+def test_every_word_of_a_document_counts_as_one_and_a_document_without_sentences_has_an_empty_one() -> None:
+    # models find the ends of sentences by boundary tokens
+    row = encode_document(STORY._replace(sentences=[["Ann", "</S>", "Bob"], ["<S>", "left"]], clusters=[]), TOKENIZER)
+    unknown, begin, end = TOKENIZER.unk_token_id, TOKENIZER.bos_token_id, TOKENIZER.eos_token_id
+    assert [ids[2 - place] for place, ids in enumerate(row["input_ids"])] == [unknown] * 2
+    assert all((ids.count(begin), ids.count(end)) == (1, 1) for ids in row["input_ids"])
+
+    empty = encode_document(Document("x", [], []), TOKENIZER, speakers=True)
+    assert (empty["input_ids"], empty["speaker_ids"]) == ([[begin, end]], [[0, 0]])
 
 
 def test_a_part_counts_its_own_words() -> None:
@@ -69,16 +81,16 @@ def test_a_batch_is_padded_in_every_direction() -> None:
 
     assert batch["input_ids"].shape == batch["attention_mask"].shape == (3, 3, 8)
     assert batch["char_ids"].shape == (3, 3, 8, 50)
-    assert batch["attention_mask"].sum(dim=2).tolist() == [[5, 4, 6], [8, 0, 0], [0, 0, 0]]
+    assert batch["attention_mask"].sum(dim=2).tolist() == [[5, 4, 6], [8, 0, 0], [2, 0, 0]]
     assert batch["labels"].shape == (3, 5, 3)
     assert batch["labels"][1].tolist() == [[3, 4, 0], *[[-100] * 3] * 4]
-    assert (batch["input_ids"][2] == TOKENIZER.pad_token_id).all()
+    assert (batch["input_ids"][2, 1:] == TOKENIZER.pad_token_id).all()
 
 
 def test_layers_of_sentences_come_back_to_their_documents() -> None:
     rows = [encode_document(STORY, TOKENIZER), encode_document(Document("z", [], []), TOKENIZER)]
     sentences = split_documents(rows)
-    assert [set(each) for each in sentences] == [{"input_ids", "attention_mask", "char_ids"}] * 3
+    assert [set(each) for each in sentences] == [{"input_ids", "attention_mask", "char_ids"}] * 4
     assert not is_document(sentences[0])
     assert split_documents(sentences) is sentences
 
@@ -89,5 +101,7 @@ def test_layers_of_sentences_come_back_to_their_documents() -> None:
 
     assert full["bilm_layers"][:, 0, 0].tolist() == [0.0] * 5 + [1.0] * 4 + [2.0] * 6
     assert full["labels"] == rows[0]["labels"]
-    assert "bilm_layers" not in empty
+    assert empty["bilm_layers"][:, 0, 0].tolist() == [3.0] * 2
+    # one without words is padded with the others
+    assert LayersCollator(DocumentCollator(TOKENIZER))([full, empty])["bilm_layers"].shape == (2, 3, 6, 2, 3)
     assert np.array_equal(full["input_ids"][0], rows[0]["input_ids"][0])
