@@ -15,7 +15,7 @@ from elmo_hf.embedding.sentences import Sentence, read_sentence
 from elmo_hf.embedding.vectors import Progress, explaining_lack_of_memory
 from elmo_hf.errors import ElmoError
 
-from .inputs import Example, InputError
+from .inputs import Example, InputError, plain_record
 from .tasks import Coreference, Result, make_task, rename_given
 
 
@@ -184,9 +184,10 @@ class DocumentReader:
             return self._read_words({"doc": given.name, **part, **speakers}, given)
         if not isinstance(given, Mapping):
             return self._read_words({}, document_of({"sentences": [_as_list(words) for words in given]}, number))
+        given = plain_record(given)
         if "sentences" in given and self.text_field is None:
             # clusters that are marked stay as they are
-            return self._read_words(dict(given), document_of({**given, "clusters": None}, number))
+            return self._read_words(given, document_of({**given, "clusters": None}, number))
         usual = (self.text_field,) if self.text_field else tuple(TEXT_COLUMNS)
         name = choose_column(list(given), usual, "text")
         text = checked_text(name, given[name])

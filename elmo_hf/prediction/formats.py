@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -82,8 +82,18 @@ def _write_each(results: Iterable[Result], write: Callable[[Result], None]) -> i
 
 
 def _framed_sentence(result: Result) -> FramedSentence:
-    """Return the sentence of an answer with its frames."""
-    return FramedSentence(result["words"], [Frame(frame["predicate"], frame["tags"]) for frame in result["frames"]])
+    """Return the sentence of an answer with its frames, whose lemmas are those that the record gave."""
+    given = [frame for frame in result.get("given_frames") or [] if isinstance(frame, Mapping)]
+    lemmas = {frame.get("pred", frame.get("predicate")): frame.get("lemma") for frame in given}
+    frames = [
+        Frame(
+            frame["predicate"],
+            frame["tags"],
+            None if (lemma := lemmas.get(frame["predicate"])) is None else str(lemma),
+        )
+        for frame in result["frames"]
+    ]
+    return FramedSentence(result["words"], frames)
 
 
 def _write_json(file: TextIO, result: Result) -> None:

@@ -159,7 +159,7 @@ class InputReader:
         """
         try:
             if isinstance(given, Mapping):
-                return self._read_record(_plain_record(given))
+                return self._read_record(plain_record(given))
             if self.task.question_fields:
                 beside = self.task.question_fields[0]
                 raise ElmoError(f"the model reads questions: give records with a question and its {beside}.")
@@ -235,7 +235,7 @@ class InputReader:
         return read_sentence(given, self.tokenizer)
 
 
-def _plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record of what JSON has: lists in place of arrays and tuples, and `None` in place of NaN.
 
     Raises:
@@ -260,4 +260,4 @@ def _plain(name: str, value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-__all__ = ["Example", "InputError", "InputReader", "PredictionInput", "Row", "check_inputs"]
+__all__ = ["Example", "InputError", "InputReader", "PredictionInput", "Row", "check_inputs", "plain_record"]

@@ -325,8 +325,8 @@ def parse_options(parser: argparse.ArgumentParser, cls: type[Options]) -> Option
         parser.error(f"give files or --dataset: {files[0]} would not be read")
     if options.max_words < MIN_MAX_WORDS:
         parser.error(f"--max-words is {options.max_words}: give {MIN_MAX_WORDS} or more")
-    if options.without_elmo and (options.unfreeze or options.mix_at is not None):
-        parser.error("--without-elmo leaves no ELMo for --unfreeze or --mix-at")
+    if options.without_elmo and (options.unfreeze or options.mix_at is not None or options.mix_regularization):
+        parser.error("--without-elmo leaves no ELMo for --unfreeze, --mix-at or --mix-regularization")
     own = options.word_vectors is not None or options.word_vectors_dim is not None or options.task_chars
     if options.without_elmo and not own:
         parser.error("--without-elmo needs --word-vectors, --word-vectors-dim or --task-chars, to have words to read")

@@ -127,3 +127,15 @@ def test_files_of_frames(name: str, labeller: Any, tokenizer: PreTrainedTokenize
     assert [(frame.predicate, frame.tags) for frame in first.frames] == [
         (frame["predicate"], frame["tags"]) for frame in results[0]["frames"]
     ]
+
+
+def test_columns_keep_the_lemmas_of_given_frames(labeller: Any, tokenizer: PreTrainedTokenizerBase) -> None:
+    # by which srl-eval.pl knows a predicate
+    frames = [{"pred": 3, "lemma": "leave"}, {"predicate": 1, "lemma": "see"}]
+    file = io.StringIO()
+
+    write_results(
+        predict(labeller, tokenizer, [{"words": WORDS, "frames": frames}]), "conll", file, make_task(labeller)
+    )
+
+    assert [line.split("\t")[1] for line in file.getvalue().splitlines()[:4]] == ["-", "see", "-", "leave"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerBase
 
@@ -116,6 +117,8 @@ def test_a_boundary_token_in_a_text_is_an_unknown_word(tokenizer: PreTrainedToke
     [
         ([{"sentences": "a b"}], "Input 1: sentences is 'a b': give a list of sentences"),
         ([TEXT, {"title": "x"}], "Input 2: "),
+        # sentences that are not split into words
+        ([["Ann met Bob .", "She left ."]], "Input 1: sentences is ['Ann met Bob .', 'She left .']: give a list of"),
         ([{"text": ["a", "b"]}], "Input 1: text is a list of words: give a text, or sentences"),
         ("Ann met Bob.", "One document is given in place of a list of documents"),
     ],
@@ -126,6 +129,14 @@ def test_what_is_no_document_is_named(
     with pytest.raises(ElmoError) as caught:
         list(resolve(model, tokenizer, documents))
     assert message in str(caught.value)
+
+
+def test_fields_are_what_json_has(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
+    record = {"sentences": [np.array(words) for words in SENTENCES], "mark": float("nan"), "numbers": np.arange(2)}
+
+    (result,) = resolve(model, tokenizer, [record])
+
+    assert (result["sentences"], result["mark"], result["numbers"]) == (SENTENCES, None, [0, 1])
 
 
 def test_models_that_are_not_ready(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -104,6 +104,7 @@ def test_numbers_keep_their_type() -> None:
         (["train", "--output=file"], "file is no folder"),
         (["train", "--without-elmo"], "--without-elmo needs --word-vectors, --word-vectors-dim or --task-chars"),
         (["train", "--without-elmo", "--task-chars", "--unfreeze"], "--without-elmo leaves no ELMo for --unfreeze"),
+        (["train", "--without-elmo", "--task-chars", "--mix-regularization=1"], "or --mix-regularization"),
         (["train", "--word-vectors=f", "--word-vectors-dim=3"], "not allowed with argument --word-vectors"),
     ],
 )
