@@ -18,8 +18,8 @@ from elmo_hf.model.tokenizer_backend_elmo import PAD
 
 Model = TypeVar("Model", bound=ElmoPreTrainedModel)
 
-# suffixes of the parameters that have a row for each word
-TABLES = ("softmax.weight", "softmax.bias", "word_embeddings.weight")
+# suffixes of the parameters that have a row for each word; a task's own table has another vocabulary
+TABLES = ("softmax.weight", "softmax.bias", "token_encoder.word_embeddings.weight")
 
 
 def change_vocabulary(model: Model, tokenizer: ElmoTokenizer, words: Sequence[str]) -> tuple[Model, ElmoTokenizer]:
@@ -82,13 +82,16 @@ def check_vocabulary(model: ElmoPreTrainedModel, tokenizer: ElmoTokenizer) -> No
 
 
 def _with_words(tokenizer: ElmoTokenizer, words: Sequence[str]) -> ElmoTokenizer:
-    """Return a tokenizer that splits and spells like the given one, with other words."""
+    """Return a tokenizer that splits and spells like the given one, with other words; those of a task stay."""
+    own = tokenizer.task_words
     mask = {} if tokenizer.mask_token is None else {"mask_token": tokenizer.mask_token}
     changed = ElmoTokenizer(
         words,
         tokenizer.max_characters_per_token,
         tokenizer.pre_tokenizer,
         char_vocab=tokenizer.char_numbers,
+        task_vocab=None if own is None else list(own.numbers),
+        task_lookup=tokenizer.task_lookup,
         bos_token=tokenizer.bos_token,
         eos_token=tokenizer.eos_token,
         unk_token=tokenizer.unk_token,

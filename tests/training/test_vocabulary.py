@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_hf import ElmoError, ElmoForPreTraining, ElmoModel, ElmoTokenizer
+from elmo_hf import ElmoError, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.training.perplexity import load_language_model
 from elmo_hf.training.vocabulary import change_vocabulary
 from support.tiny_models import tiny_model
@@ -123,6 +123,23 @@ def test_a_model_that_only_reads_characters_changes_in_its_configuration_alone()
 
     assert changed.config.vocab_size == len(other) == 9
     torch.testing.assert_close(dict(changed.state_dict()), dict(model.state_dict()), rtol=0, atol=0)
+
+
+def test_the_words_of_a_task_stay() -> None:
+    tokenizer = ElmoTokenizer(
+        OLD, max_characters_per_token=20, pre_tokenizer="whitespace", task_vocab=["river", "cell"], task_lookup="lower"
+    )
+    own = {"num_task_words": 4, "task_word_embedding_dim": 3, "char_embedding_dim": 0, "word_embedding_dim": 6}
+    model = tiny_model(ElmoForTokenClassification, vocab_size=len(tokenizer), num_labels=2, **own)
+
+    changed, other = change_vocabulary(model, tokenizer, NEW)
+
+    before, after = (each("River of cell", return_tensors="pt") for each in (tokenizer, other))
+    assert after["task_word_ids"].tolist() == before["task_word_ids"].tolist() == [[1, 2, 1, 3, 1]]
+    assert after["input_ids"].tolist() != before["input_ids"].tolist()
+    table = changed.task_embeddings.word_embeddings.weight
+    assert torch.equal(table, model.task_embeddings.word_embeddings.weight)
+    assert changed.elmo.token_encoder.word_embeddings.num_embeddings == len(other)
 
 
 def test_precision_stays() -> None:
