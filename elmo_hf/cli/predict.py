@@ -61,6 +61,12 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     add_split_sentences(group)
     add_batches(parser.add_argument_group("computation"))
+    parser.add_argument_group("answers to questions").add_argument(
+        "--no-answer",
+        action="store_true",
+        help="answer null where no answer is more probable; for a model that was trained on questions without one, "
+        "too (default: the best answer of the context)",
+    )
     _add_predicates(parser.add_argument_group("predicates, for a model of semantic roles"))
     _add_writing(parser.add_argument_group("output"))
     parser.set_defaults(run=_predict, wrong_usage=parser.error)
@@ -70,8 +76,9 @@ def _add_predicates(group: Any) -> None:
     group.add_argument(
         "--predicates",
         metavar="FILE",
-        help="words and lemmas that are predicates, one a line, where a record of jsonl does not name them by "
-        "predicates, pred or frames (default: words whose part of speech is that of a verb)",
+        help="words that are predicates, one a line, each in all its forms, because lemmas match only if the "
+        "input has lemmas, as CoNLL-U has; where a record of jsonl does not name predicates itself, by predicates, "
+        "pred or frames (default: words whose part of speech is that of a verb)",
     )
     group.add_argument(
         "--predicate-pos",
@@ -145,6 +152,8 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     if isinstance(task, Coreference):
         if words is not None or options.predicate_pos is not None:
             raise ElmoError("Predicates are for models of semantic roles: leave them out.")
+        if options.no_answer:
+            raise ElmoError("--no-answer is for models that answer questions: leave it out.")
         results = resolve(
             model,
             tokenizer,
@@ -165,6 +174,7 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
             tokenized=options.tokenized,
             predicates=words,
             predicate_pos=options.predicate_pos,
+            no_answer=options.no_answer,
             batch_size=options.batch_size,
         )
     with _opened(options.output) as file, place.named_in_errors():

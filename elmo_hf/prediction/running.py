@@ -28,6 +28,7 @@ def predict(
     tokenized: bool = False,
     predicates: Collection[str] | None = None,
     predicate_pos: Sequence[str] | None = None,
+    no_answer: bool = False,
     batch_size: int = 32,
     progress: Progress | None = None,
 ) -> Iterator[Result]:
@@ -49,6 +50,7 @@ def predict(
             those of the field `lemmas` of a record, which has one for each word.
         predicate_pos: How the parts of speech of predicates begin, by default those of verbs, `V` and `AUX`; records
             have them in the field `pos`.
+        no_answer: A context may have no answer; for a model that was trained on such questions, too.
         batch_size: The number of rows to compute at once.
         progress: Receives the number of inputs after each few batches.
 
@@ -71,18 +73,22 @@ def predict(
         * of a model that chooses `choice`, the number of the best answer, counted from 0, and the `scores` of all;
         * of a model of coreference, whose inputs are documents, those of `resolve`, which see;
         * of a model that answers questions `answer`, its `start` and `end` in the context, counted in characters, and
-          `score`, the probability of its first word times that of its last. All but the score are `None` if it is
-          more probable that the context has no answer. `answer` gives several answers.
+          `score`, the probability of its first word times that of its last. With `no_answer`, all but the score are
+          `None` if it is more probable that there is none, which is then the score. `answer` gives several answers.
 
         A text without words has no tags, and its label and scores are `None`.
 
     Raises:
-        ElmoError: If the model has no head, or predicates are given and it finds no roles; or, when the iterator comes
+        ElmoError: If the model has no head, or an option is for another task; or, when the iterator comes
             to it, an input has not what the model reads, or holds a number that JSON does not have.
         ValueError: If the model is in training mode, or `batch_size` is not positive.
     """
     task = _checked_task(model, batch_size)
     finder = _predicate_finder(task, predicates, predicate_pos)
+    if no_answer:
+        if not isinstance(task, QuestionAnswering):
+            raise ElmoError("The model answers no questions: leave no_answer out.")
+        task.no_answer = True
     if isinstance(task, Coreference):
         documents: Any = inputs
         return resolve(model, tokenizer, documents, text_field=text_field, tokenized=tokenized, progress=progress)

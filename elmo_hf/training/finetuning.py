@@ -352,10 +352,10 @@ def train(
     """
     arguments = options.training_arguments(best, evaluate="dev" in rows)
     checkpoint: Path | None = None
-    callbacks: list[TrainerCallback] = []
+    callbacks: list[TrainerCallback] = [LatestOfZeros()]
     if "train" in rows:
         checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
-        callbacks = [TrainingRecord(describe_finetuning(options, model, tokenizer, rows["train"]))]
+        callbacks += [TrainingRecord(describe_finetuning(options, model, tokenizer, rows["train"]))]
         if options.patience:
             callbacks.append(Patience(options.patience))
     once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
@@ -393,13 +393,17 @@ def describe_result(options: FineTuningOptions, trainer: Trainer) -> str:
     measured = [entry for entry in trainer.state.log_history if best in entry]
     epoch, score = trainer.state.epoch or 0, ""
     if measured:
-        # the first of equals, as Trainer chooses
+        # the first of equals, as Trainer chooses, and the last of zeros
         chosen = max(measured, key=lambda entry: entry[best])
+        if chosen[best] == 0:
+            chosen = measured[-1]
         epoch, score = chosen["epoch"], f", {_score(trainer, chosen[best])}"
-    folder = shlex.quote(str(options.output))
+    folder, task = shlex.quote(str(options.output)), _task_of(trainer.model)
+    # plain text does not say which words are predicates
+    more = " --predicates VERBS" if task == ROLES else ""
     return (
         f"Wrote {options.output}: epoch {round(epoch, 2):g} of {options.epochs:g}{score}. "
-        f"{USES[_task_of(trainer.model)]}: elmo-hf predict {folder} FILE"
+        f"{USES[task]}: elmo-hf predict {folder} FILE{more}"
     )
 
 
@@ -474,6 +478,15 @@ def describe_finetuning(
 
 class OwnCardTrainer(KeepsCard, Trainer):
     """A Trainer that keeps the card of `write_card`."""
+
+
+class LatestOfZeros(TrainerCallback):
+    """Keeps the latest epoch, not the first, while none scores above 0: it is the one that was trained most."""
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002 - Transformers names them
+        """Let the evaluation that has just ended be the best, whatever it gives."""
+        if state.best_metric == 0:
+            state.best_metric = None
 
 
 class Patience(EarlyStoppingCallback):

@@ -70,6 +70,15 @@ def test_says_that_no_name_was_found(run: Run, capsys: pytest.CaptureFixture[str
     assert shown.count(", whose language model was trained on ") == 1
 
 
+def test_of_epochs_that_find_nothing_the_last_is_kept(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--dev=dev.conll", "--epochs=3", "--learning-rate=1e-9", "--output=out")
+
+    assert "Wrote out: epoch 3 of 3, dev F1 0.0." in capsys.readouterr().out
+    last = max(Path("out").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
+    kept, trained = (load_file(folder / "model.safetensors") for folder in (Path("out"), last))
+    assert all(torch.equal(part, trained[name]) for name, part in kept.items())
+
+
 def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--head=bilstm-crf", "--learning-rate=0.02", "--epochs=12", "--dropout=0", "--head-hidden-size=20"]
     run("--dev=dev.conll", "--test=train.conll", *options)

@@ -157,16 +157,17 @@ def test_the_best_of_several_answers(make_model: MakeModel, tokenizer: PreTraine
         assert result["choice"] == int(expected.argmax())
 
 
+@pytest.mark.parametrize("no_answer", [False, True])
 @pytest.mark.parametrize("head", ["linear", "bidaf"])
-def test_an_answer_is_the_best_span_of_the_context(
-    head: str, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
+def test_an_answer_is_the_best_span_of_the_context_or_none_if_that_may_be(
+    head: str, no_answer: bool, make_model: MakeModel, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     model = make_model(ElmoForQuestionAnswering, head=head)
     context = "Ann Lee  lives in New York, and Bob in 👩‍👩‍👧 Zürich."
     questions = ["Who lives in York?", "Where?", "What is it that rained on Bob and Ann?", "a b c d"]
     records = [{"question": question, "context": context, "start": 7} for question in questions]
 
-    for question, result in zip(questions, predict(model, tokenizer, records), strict=True):
+    for question, result in zip(questions, predict(model, tokenizer, records, no_answer=no_answer), strict=True):
         batch = tokenizer(question, context, return_tensors="pt")
         offsets = tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         with torch.inference_mode():
@@ -179,7 +180,7 @@ def test_an_answer_is_the_best_span_of_the_context(
             for last in range(first, len(offsets))
         }
         best = max(spans, key=spans.__getitem__)
-        none = starts[0] * ends[0]
+        none = starts[0] * ends[0] if no_answer else 0.0
         assert result["given_start"] == 7
         assert result["score"] == pytest.approx(max(none, spans[best]), rel=1e-4)
         if none > spans[best]:
@@ -208,8 +209,10 @@ def test_several_answers_and_no_answer_are_ranked(make_model: MakeModel, tokeniz
     assert scores == sorted(scores, reverse=True)
     assert best == [each for each in found if each["answer"]][:3]
     assert all(asked[1][each["start"] : each["end"]] == each["answer"] for each in found)
-    (result,) = predict(model, tokenizer, [{"question": asked[0], "context": asked[1]}])
+    (result,) = predict(model, tokenizer, [{"question": asked[0], "context": asked[1]}], no_answer=True)
     assert result["score"] == scores[0]
+    with pytest.raises(ElmoError, match=r"^The model answers no questions: leave no_answer out\.$"):
+        predict(make_model(ElmoForTokenClassification), tokenizer, ["a"], no_answer=True)
     assert list(answer(model, tokenizer, [("Who?", "")])) == [[]]
     nothing = {"answer": "", "start": 0, "end": 0, "score": 1.0}
     assert list(answer(model, tokenizer, [("Who?", "")], no_answer=True)) == [[nothing]]
