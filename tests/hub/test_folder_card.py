@@ -43,7 +43,7 @@ KINDS = {
               "token-classification", 'aggregation_strategy="simple"'),
     "tags": (ElmoForTokenClassification, {"num_labels": 3}, "token-classification", "ignore_labels=[]"),
     "roles": (ElmoForTokenClassification, {"id2label": SPANS, "head": "alternating-lstm", "head_hidden_size": 6},
-              None, 'batch["token_type_ids"][0, 1 + predicate] = 1'),
+              "semantic-role-labeling", 'batch["token_type_ids"][0, 1 + predicate] = 1'),
     "sentences": (ElmoForSequenceClassification, {"num_labels": 3}, "text-classification", "elmo-hf predict"),
     "several": (ElmoForSequenceClassification, {"num_labels": 3, "problem_type": "multi_label_classification"},
                 "text-classification", "top_k=None"),
@@ -84,8 +84,8 @@ def test_a_new_card_says_what_it_is_and_its_examples_run(
 
     card = make_card(folder, str(folder), {"license": "mit", **folder_metadata(folder, "ann/x", [])})
 
-    # the Hub has no such task
-    known = task != "coreference-resolution"
+    # the Hub has no such tasks
+    known = task not in ("coreference-resolution", "semantic-role-labeling")
     assert ModelCard(card).data.pipeline_tag == (task if known else None)
     assert ModelCard(card).data.tags == (["elmo"] if known else ["elmo", task])
     assert part in card
