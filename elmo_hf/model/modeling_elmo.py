@@ -144,7 +144,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
             # words of a task have vectors of length 1 on average, whatever their width (Lample et al. 2016)
             bound = factor * math.sqrt(3 / module.embedding_dim) if isinstance(module, ElmoTaskWords) else factor
             init.uniform_(module.weight, -bound, bound)
-            if module.padding_idx is not None:
+            # a row has no mark that it was loaded
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, nn.Conv1d):
             init.uniform_(module.weight, -0.05 * factor, 0.05 * factor)
@@ -156,7 +157,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
             if isinstance(module, ElmoPairClassifier):
                 init.zeros_(module.pair_weight)
             if isinstance(module, ElmoTagProjection):
-                orthogonal_(module.weight, factor)
+                orthogonal_(module.weight, factor, len(module.weight), 0)
         elif isinstance(module, ElmoBiLstmLayer):
             _, width, gates = module.recurrent_weight.shape
             # Glorot and Bengio 2010, for the matrix that input and state share in TensorFlow
@@ -171,23 +172,18 @@ class ElmoPreTrainedModel(PreTrainedModel):
             width, gates = module.recurrent_weight.shape[1:]
             init.uniform_(module.recurrent_weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
             for linear in module.input_projections:
-                bias = linear.get_parameter("bias")
-                init.zeros_(bias)
-                # remember at first (Jozefowicz et al. 2015); the gates are i, f, g, o
-                init.ones_(bias[width : 2 * width])
+                remember_(linear.get_parameter("bias"), width)
         elif isinstance(module, ElmoHighwayLstm):
             width = module.recurrent_weight.shape[1]
             projections, highways = module.input_projections[0], module.highways[0]
-            # each gate of its own; the gates are i, f, g, o, r
-            for block in (
-                *projections.get_parameter("weight").split(width),
-                highways.get_parameter("weight"),
-                *module.recurrent_weight[0].split(width, dim=1),
+            # each gate of its own
+            for weight, dim in (
+                (projections.get_parameter("weight"), 0),
+                (highways.get_parameter("weight"), 0),
+                (module.recurrent_weight, 2),
             ):
-                orthogonal_(block, factor)
-            bias = projections.get_parameter("bias")
-            init.zeros_(bias)
-            init.ones_(bias[width : 2 * width])
+                orthogonal_(weight, factor, width, dim)
+            remember_(projections.get_parameter("bias"), width)
         elif isinstance(module, ElmoRoleHead):
             init.xavier_uniform_(module.predicate_embeddings.weight, gain=factor)
         elif isinstance(module, ElmoCrf):
@@ -268,10 +264,20 @@ class ElmoPreTrainedModel(PreTrainedModel):
         return {"state": bilm.states if use_cache else None, "hidden_states": shown if wanted else None}
 
 
-def orthogonal_(weight: torch.Tensor, factor: float) -> None:
-    """Fill a matrix with an orthogonal one times a factor, which torch computes in float32 and float64 only."""
+# both set whole parameters: Transformers marks those that were loaded, and would not know a part of one
+def orthogonal_(weight: torch.Tensor, factor: float, size: int, dim: int) -> None:
+    """Fill each block of `size` along a dimension of a matrix with an orthogonal matrix times a factor."""
+    # torch computes them in float32 and float64 only
     wide = torch.promote_types(weight.dtype, torch.float32)
-    init.copy_(weight, nn.init.orthogonal_(torch.empty_like(weight, dtype=wide), gain=factor))
+    # a dimension of 1 in front is that of a direction
+    shapes = [part.reshape(part.shape[-2:]).shape for part in weight.split(size, dim)]
+    blocks = [nn.init.orthogonal_(weight.new_empty(shape, dtype=wide), gain=factor) for shape in shapes]
+    init.copy_(weight, torch.cat(blocks, dim=dim - weight.ndim).reshape(weight.shape))
+
+
+def remember_(bias: torch.Tensor, width: int) -> None:
+    """Let the cells of an LSTM remember at first (Jozefowicz et al. 2015): 1 for the forget gate, the second one."""
+    init.copy_(bias, torch.cat([bias.new_full((width,), float(gate == 1)) for gate in range(len(bias) // width)]))
 
 
 class ElmoModel(ElmoPreTrainedModel):

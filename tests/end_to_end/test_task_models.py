@@ -701,3 +701,30 @@ def test_memory_does_not_grow_with_steps_of_changing_shapes(cls: type, fields: d
             counts.append(live())
 
     assert counts[1] <= counts[0]
+
+
+@each_task
+def test_initialising_leaves_all_weights_that_were_loaded(cls: type, fields: dict[str, object]) -> None:
+    model = make(cls, **fields, num_task_words=5, task_word_embedding_dim=3)
+    before = {name: part.clone() for name, part in model.state_dict().items()}
+    for part in model.parameters():
+        # as Transformers marks them
+        part._is_hf_initialized = True
+
+    for module in model.modules():
+        model._init_weights(module)
+
+    for name, part in model.state_dict().items():
+        assert torch.equal(part, before[name]), name
+
+
+def test_the_cells_of_a_new_head_remember_and_its_gates_are_orthogonal() -> None:
+    torch.manual_seed(0)
+    config = make(ElmoForTokenClassification, head="alternating-lstm").config
+
+    layer = ElmoForTokenClassification(config).head.layers[1]
+
+    assert layer.input_projections[0].bias.tolist() == [0.0] * 5 + [1.0] * 5 + [0.0] * 15
+    for weight in (layer.input_projections[0].weight, layer.recurrent_weight[0].T, layer.highways[0].weight):
+        for block in weight.detach().split(5):
+            torch.testing.assert_close(block @ block.T, torch.eye(5))
