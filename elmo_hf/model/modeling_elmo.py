@@ -860,6 +860,39 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         vectors = mixed if own is None else torch.cat([own, mixed], dim=2)
         return vectors, None if self.output_mix is None else self.output_mix(layers)
 
+    def read_rows(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+        bilm_layers: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        task_word_ids: torch.Tensor | None,
+        kwargs: Mapping[str, Any],
+    ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
+        """Compute what the head reads and the hidden states that the caller asks for; arguments as `forward`."""
+        hidden_states, inputs = None, None
+        layers: Sequence[torch.Tensor] = ()
+        if not self.has_bilm:
+            unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds}
+            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_word_ids, **unread)
+        elif bilm_layers is None:
+            inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
+            mask = inputs.mask
+        else:
+            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
+        sentences, words = self.find_words(input_ids, mask)
+        if inputs is not None:
+            bilm = self.run_sentences(inputs, sentences)
+            layers, hidden_states = bilm.layers, self.select_outputs(bilm, False, kwargs)["hidden_states"]
+        vectors, mix = self.join_inputs(layers, mask, task_word_ids, char_ids)
+        return HeadInputs(vectors, sentences, words, mix), hidden_states
+
+    def run_sentences(self, inputs: BilmInputs, sentences: torch.Tensor) -> BilmOutput:
+        """Run the biLM on rows of one sentence each; the number of each word's sentence is `[B, T]`."""
+        del sentences
+        return self.elmo.run_bilm(inputs)
+
     def add_penalty(self, loss: Any, fraction: torch.Tensor | float) -> torch.Tensor:
         """Add the squared weights of the mixes (section 3.3), times this batch's fraction of the step's labels."""
         # CODEPATH: the paper's models of SNLI and NER
@@ -991,35 +1024,6 @@ class ElmoSentenceModel(ElmoTaskModel):
         )
         return self.classifier(self.dropout(self.head(*rows))), hidden_states
 
-    def read_rows(
-        self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        char_ids: torch.Tensor | None,
-        bilm_layers: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-        task_word_ids: torch.Tensor | None,
-        kwargs: Mapping[str, Any],
-    ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
-        """Compute what the head reads and the hidden states that the caller asks for; arguments as `forward`."""
-        hidden_states = None
-        layers: Sequence[torch.Tensor] = ()
-        if not self.has_bilm:
-            unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds}
-            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_word_ids, **unread)
-            sentences, words = self.find_words(input_ids, mask)
-        elif bilm_layers is None:
-            inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
-            mask = inputs.mask
-            sentences, words = self.find_words(input_ids, mask)
-            bilm = self.read_apart(inputs, sentences)
-            layers, hidden_states = bilm.layers, self.select_outputs(bilm, False, kwargs)["hidden_states"]
-        else:
-            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
-            sentences, words = self.find_words(input_ids, mask)
-        vectors, mix = self.join_inputs(layers, mask, task_word_ids, char_ids)
-        return HeadInputs(vectors, sentences, words, mix), hidden_states
-
     def find_words(self, input_ids: torch.Tensor | None, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what `ElmoTaskModel.find_words` does.
 
@@ -1046,7 +1050,7 @@ class ElmoSentenceModel(ElmoTaskModel):
             self.classifier.warn_of_pairs()
         return sentences, words
 
-    def read_apart(self, inputs: BilmInputs, sentences: torch.Tensor) -> BilmOutput:
+    def run_sentences(self, inputs: BilmInputs, sentences: torch.Tensor) -> BilmOutput:
         """Run the biLM on each sentence of a pair in a row of its own, with padding in place of the other one.
 
         Args:
@@ -1363,7 +1367,7 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
         def flatten(part: torch.Tensor | None) -> torch.Tensor | None:
             return part if part is None or input_ids.ndim == 2 else part.flatten(0, 1)
 
-        rows, hidden_states = self.read_sentences(
+        rows, hidden_states = self.read_rows(
             flatten(input_ids),
             flatten(attention_mask),
             flatten(char_ids),
@@ -1379,37 +1383,11 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
             loss = self.document_loss(found, check_mentions(labels, lengths))
         return ElmoCoreferenceOutput(loss=loss, **self.pad_documents(found), hidden_states=hidden_states)
 
-    def read_sentences(
-        self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        char_ids: torch.Tensor | None,
-        bilm_layers: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-        task_word_ids: torch.Tensor | None,
-        kwargs: Mapping[str, Any],
-    ) -> tuple[HeadInputs, tuple[torch.Tensor, ...] | None]:
-        """Compute what the head reads of rows `[B, T]`, and the hidden states that the caller asks for."""
-        hidden_states = None
-        layers: Sequence[torch.Tensor] = ()
-        if not self.has_bilm:
-            unread = {"bilm_layers": bilm_layers, "inputs_embeds": inputs_embeds}
-            mask = self.find_mask_without_bilm(input_ids, attention_mask, char_ids, task_word_ids, **unread)
-        elif bilm_layers is None:
-            inputs = read_inputs(self.config, input_ids, char_ids, attention_mask, inputs_embeds)
-            mask, bilm = inputs.mask, self.run_in_blocks(inputs)
-            layers, hidden_states = bilm.layers, self.select_outputs(bilm, False, kwargs)["hidden_states"]
-        else:
-            layers, mask = self.read_given_layers(bilm_layers, input_ids, attention_mask)
-        sentences, words = self.find_words(input_ids, mask)
-        vectors, mix = self.join_inputs(layers, mask, task_word_ids, char_ids)
-        return HeadInputs(vectors, sentences, words, mix), hidden_states
-
-    def run_in_blocks(self, inputs: BilmInputs) -> BilmOutput:
+    def run_sentences(self, inputs: BilmInputs, sentences: torch.Tensor) -> BilmOutput:
         """Run the biLM, where no gradient is wanted on a few sentences at a time, so that memory is bounded."""
         # CODEPATH: training with an unfrozen biLM
         if torch.is_grad_enabled() and not self.config.freeze_bilm:
-            return self.elmo.run_bilm(inputs)
+            return super().run_sentences(inputs, sentences)
         blocks = (inputs.mask.sum(dim=1).cumsum(dim=0) // WORDS_AT_ONCE).unique_consecutive(return_counts=True)[1]
         sizes = blocks.tolist() or [0]
         parts = zip(*((None,) * len(sizes) if part is None else part.split(sizes) for part in inputs), strict=True)
