@@ -10,9 +10,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from filelock import FileLock
 from safetensors import SafetensorError
 
 from .errors import ElmoError
@@ -160,6 +162,47 @@ def new_folder(path: Path, *, size: int) -> Iterator[Path]:
                 parent.rmdir()
 
 
+def cached_folder(cache: Path, source: Any, make: Callable[[Path], object]) -> Path:
+    """Return the folder of what is made of a source; it is made if nobody has made it before.
+
+    Of several processes, the first one makes it, and the others wait for it.
+
+    Args:
+        cache: The folder of all that was made; each has a folder of its own there, which is never deleted.
+        source: All that the content depends on, as JSON: the same source has the same folder.
+        make: Makes the new folder of this name, by `new_folder`.
+
+    Raises:
+        ElmoError: If the folder cannot be made, or the file system has no locks.
+    """
+    key = sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:16]
+    folder = cache / key
+    if not folder.is_dir():
+        with _locked(cache / f"{key}.lock"):
+            if not folder.is_dir():
+                # what a killed process left: no other one writes now
+                for left in cache.glob(f".{key}-*.partial"):
+                    shutil.rmtree(left, ignore_errors=True)
+                make(folder)
+    return folder
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process at a time into the block; a process that ends in it leaves it."""
+    lock = FileLock(path)
+    with naming_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire()
+        except NotImplementedError as error:
+            raise ElmoError(f"{path.parent} is on a file system without locks: choose a folder of a disk.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 @contextmanager
 def new_json_lines(path: Path) -> Iterator[WriteRecord]:
     """Write JSON Lines. The file appears when the block ends, and not at all if the block fails.
@@ -258,6 +301,7 @@ class DeferredErrorFile(io.FileIO):
 __all__ = [
     "DeferredErrorFile",
     "WriteRecord",
+    "cached_folder",
     "check_new_file",
     "naming_errors",
     "new_file",

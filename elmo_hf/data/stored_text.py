@@ -6,20 +6,17 @@ spelling, and each spelling once; `text.json` says how many of each, and what th
 
 import json
 import operator
-import shutil
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from hashlib import sha256
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from filelock import FileLock
 
 from elmo_hf.errors import ElmoError, one_line
-from elmo_hf.files import naming_errors, new_folder
+from elmo_hf.files import cached_folder, new_folder
 
 
 # the version of the files: those of another one are not read
@@ -143,33 +140,9 @@ def cached_sentences(cache: str | Path, source: Mapping[str, Any], sentences: It
     Raises:
         ElmoError: As `store_sentences`.
     """
-    cache = Path(cache)
-    key = sha256(json.dumps([FORMAT, source], sort_keys=True).encode()).hexdigest()[:16]
-    folder = cache / key
-    if not folder.is_dir():
-        with _locked(cache / f"{key}.lock"):
-            if not folder.is_dir():
-                # what a killed process left: no other one writes now
-                for left in cache.glob(f".{key}-*.partial"):
-                    shutil.rmtree(left, ignore_errors=True)
-                store_sentences(folder, sentences, source)
-    return StoredSentences(folder)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time into the block; a process that ends in it leaves it."""
-    lock = FileLock(path)
-    with naming_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire()
-        except NotImplementedError as error:
-            raise ElmoError(f"{path.parent} is on a file system without locks: choose a folder of a disk.") from error
-    try:
-        yield
-    finally:
-        lock.release()
+    return StoredSentences(
+        cached_folder(Path(cache), [FORMAT, source], lambda folder: store_sentences(folder, sentences, source))
+    )
 
 
 def describe_files(names: Iterable[str]) -> list[list[Any]]:
