@@ -7,7 +7,7 @@
 JSON Lines, CSV with a head line, or TSV, with the columns `text` and `label`, or `premise`, `hypothesis` and `label`,
 and other names that data sets use; JSON may have lists of words. Labels are classes; lists of classes, of which a text
 has several or none; or numbers with a point, for regression. The biLM is left as it is unless you say `--unfreeze`;
-the vectors of a frozen one are computed once, before the first epoch, in float16, if they fit in 4 GiB. Needs
+the vectors of a frozen one are computed once, before the first epoch, in float16. Needs
 `pip install "elmo_hf[finetune]"`. Run again with `--resume`, an interrupted training goes on from its last checkpoint
 to the same result. `dev.jsonl` and `test.jsonl` in the output have each label, and what was predicted.
 """
@@ -40,6 +40,7 @@ from elmo_hf.training.finetuning import (
     describe_base,
     find_word_vectors,
     finish,
+    forget_layers,
     load_task_model,
     predict,
     train,
@@ -309,6 +310,7 @@ def main() -> None:
             write_predictions(options.output / f"{split}.jsonl", splits[split], output.predictions, problem, model)
     if trainer.is_world_process_zero() and "train" in splits:
         print(finish(options, trainer, model, scores))
+    forget_layers(options, trainer)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ CoNLL-2012's columns, or JSON Lines with the sentences and clusters of a documen
 one document, of a long one a part, which differs from epoch to epoch. Clusters of a single mention are dropped, as
 OntoNotes marks none, unless you say `--keep-singletons`: the model finds none, so that they then lower the scores. The
 scores are those of the reference scorer: MUC, B-cubed, CEAF-phi4, and `conll`, their mean. The biLM is left as it is
-unless you say `--unfreeze`; the vectors of a frozen one are computed once, before the first epoch, in float16, if they
-fit in 4 GiB. Needs `pip install "elmo_hf[finetune]"`. Run again with `--resume`, an interrupted training goes on from
-its last checkpoint to the same result. `dev_predictions.jsonl` and `test_predictions.jsonl` in the output have the
-documents with the clusters that were found. `--gap FILE` measures the model on GAP's pronouns as well.
+unless you say `--unfreeze`; the vectors of a frozen one are computed once, before the first epoch, in float16. Needs
+`pip install "elmo_hf[finetune]"`. Run again with `--resume`, an interrupted training goes on from its last checkpoint
+to the same result. `dev_predictions.jsonl` and `test_predictions.jsonl` in the output have the documents with the
+clusters that were found. `--gap FILE` measures the model on GAP's pronouns as well.
 """
 
 import argparse
@@ -47,6 +47,7 @@ from elmo_hf.training.finetuning import (
     describe_base,
     find_word_vectors,
     finish,
+    forget_layers,
     load_task_model,
     predict,
     train,
@@ -258,6 +259,7 @@ def main() -> None:
         report = f"{report}\n\n{table}".strip()
     if trainer.is_world_process_zero() and "train" in splits:
         print(finish(options, trainer, model, scores, report=report))
+    forget_layers(options, trainer)
 
 
 if __name__ == "__main__":

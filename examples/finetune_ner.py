@@ -5,7 +5,7 @@
     python examples/finetune_ner.py --model my-ner --test other.conll --output scores
 
 A word and its tag a line, an empty line after each sentence. The biLM is left as it is unless you say `--unfreeze`;
-the vectors of a frozen one are computed once, before the first epoch, in float16, if they fit in 4 GiB. Needs
+the vectors of a frozen one are computed once, before the first epoch, in float16. Needs
 `pip install "elmo_hf[finetune]"`. `torchrun --nproc-per-node 2 examples/finetune_ner.py ...` trains in two processes.
 Run again with `--resume`, an interrupted training goes on from its last checkpoint to the same result. `dev.conll` and
 `test.conll` in the output have each word, its tag, and the tag that was predicted.
@@ -37,6 +37,7 @@ from elmo_hf.training.finetuning import (
     describe_base,
     find_word_vectors,
     finish,
+    forget_layers,
     load_task_model,
     predict,
     train,
@@ -275,6 +276,7 @@ def main() -> None:
     scores, report = evaluate(trainer, splits, rows, names, options.output)
     if trainer.is_world_process_zero() and "train" in splits:
         print(finish(options, trainer, model, scores, report=report))
+    forget_layers(options, trainer)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@
 
 SQuAD's JSON, version 1.1 or 2: if some questions have no answer, the model learns to give none. Long contexts are read
 in windows that overlap. The biLM is left as it is unless you say `--unfreeze`; the vectors of a frozen one are
-computed once, before the first epoch, in float16, if they fit in 4 GiB. Needs `pip install "elmo_hf[finetune]"`. Run
-again with `--resume`, an interrupted training goes on from its last checkpoint to the same result.
-`dev_predictions.json` and `test_predictions.json` in the output have what was found, as SQuAD's own script reads it.
+computed once, before the first epoch, in float16. Needs `pip install "elmo_hf[finetune]"`. Run again with `--resume`,
+an interrupted training goes on from its last checkpoint to the same result. `dev_predictions.json` and
+`test_predictions.json` in the output have what was found, as SQuAD's own script reads it.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from elmo_hf.training.finetuning import (
     describe_base,
     find_word_vectors,
     finish,
+    forget_layers,
     load_task_model,
     predict,
     train,
@@ -298,6 +299,7 @@ def main() -> None:
             write_predictions(path, splits[split], finder.find(EvalPrediction(output.predictions, output.label_ids)))
     if trainer.is_world_process_zero() and "train" in splits:
         print(finish(options, trainer, model, scores))
+    forget_layers(options, trainer)
 
 
 if __name__ == "__main__":

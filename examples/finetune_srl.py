@@ -7,9 +7,9 @@
 Sentences with the frames of their predicates, in JSON Lines with `words` and `frames` or in the columns of CoNLL-2005
 or 2012. The model reads which word is the predicate, and finds the role of every word for it. Scores are those of
 srl-eval.pl. The biLM is left as it is unless you say `--unfreeze`; the vectors of a frozen one are computed once for
-each sentence, before the first epoch, in float16, if they fit in 4 GiB. Needs `pip install "elmo_hf[finetune]"`. Run
-again with `--resume`, an interrupted training goes on from its last checkpoint to the same result. `dev.jsonl` and
-`test.jsonl` in the output have the frames that were found.
+each sentence, before the first epoch, in float16. Needs `pip install "elmo_hf[finetune]"`. Run again with `--resume`,
+an interrupted training goes on from its last checkpoint to the same result. `dev.jsonl` and `test.jsonl` in the output
+have the frames that were found.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from elmo_hf.training.finetuning import (
     describe_base,
     find_word_vectors,
     finish,
+    forget_layers,
     load_task_model,
     predict,
     train,
@@ -233,6 +234,7 @@ def main() -> None:
     scores, report = evaluate(trainer, splits, rows, finder, options.output)
     if trainer.is_world_process_zero() and "train" in splits:
         print(finish(options, trainer, model, scores, report=report))
+    forget_layers(options, trainer)
 
 
 if __name__ == "__main__":

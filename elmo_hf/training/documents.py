@@ -66,17 +66,6 @@ def is_document(row: Row) -> bool:
     return not len(ids) or isinstance(ids[0], (list, tuple))
 
 
-def join_layers(rows: Sequence[Row], sentences: Sequence[Row]) -> list[dict[str, Any]]:
-    """Bring the layers of sentences into the rows of their documents.
-
-    Args:
-        rows: The documents.
-        sentences: What `split_documents` made of them, with `bilm_layers`.
-    """
-    rest = iter(sentences)
-    return [{**row, "bilm_layers": torch.cat([next(rest)["bilm_layers"] for _ in row["input_ids"]])} for row in rows]
-
-
 class CutDocuments(torch.utils.data.Dataset[dict[str, Any]]):
     """Documents of which a training reads so many sentences at a time, others in each epoch.
 
@@ -152,6 +141,5 @@ __all__ = [
     "cut_document",
     "encode_document",
     "is_document",
-    "join_layers",
     "split_documents",
 ]

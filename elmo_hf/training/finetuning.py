@@ -1,18 +1,15 @@
-"""Fine-tune a task model: load it for the labels of the data, compute frozen layers once, train, and write its card.
-
-Shape notation: `B` rows, `T` words with boundary tokens, `L` biLSTM layers, `H` width of a vector.
-"""
+"""Fine-tune a task model: load it for the labels of the data, train, and write its card."""
 
 import hashlib
 import json
 import shlex
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from huggingface_hub.repocard_data import CardData
@@ -20,14 +17,13 @@ from safetensors import SafetensorError
 from tqdm.auto import tqdm
 from transformers import (
     EarlyStoppingCallback,
-    PreTrainedConfig,
     PreTrainedTokenizerBase,
     Trainer,
     TrainerCallback,
+    TrainingArguments,
 )
 
 from elmo_hf.bundled import model_folder
-from elmo_hf.data.batches import batches_by_length
 from elmo_hf.data.word_vectors import WordVectors, build_word_vectors
 from elmo_hf.embedding.loading import first_of, quiet_loading
 from elmo_hf.errors import ElmoError
@@ -39,18 +35,17 @@ from elmo_hf.hub.results import data_sets, model_index
 from elmo_hf.hub.usage import ROLES, hub_tags, read_model, task_of
 from elmo_hf.manifest import check_manifest, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel, ElmoTaskModel
+from elmo_hf.model.modeling_elmo import ElmoTaskModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .checkpoints import last_checkpoint
-from .documents import is_document, join_layers, split_documents
+from .documents import split_documents
 from .finetuning_options import FineTuningOptions
+from .frozen_layers import LayersCollator, Row, compute_layers, layers_size, what_head_reads
 from .logs import EpochLog, replace_log
 from .records import TrainingRecord, count_rows, describe_source, public_model_name, public_name
 
 
-# the tokenizer's output for one sentence or pair, with labels
-Row = Mapping[str, Any]
 Model = TypeVar("Model", bound=ElmoTaskModel)
 
 # the manifest in the folder of a training; a resumed training must have the same
@@ -70,8 +65,10 @@ USES = {
     "coreference-resolution": "Find what means the same",
 }
 
-# bytes of layers that are held in memory unless you ask for more
+# bytes of layers that are held in memory
 LAYERS_LIMIT = 4 * 2**30
+# the folder in the output of layers that are not, until the script has ended
+LAYERS_CACHE = "layers-cache"
 
 
 def find_word_vectors(
@@ -205,123 +202,6 @@ def load_task_model(
         raise ElmoError(f"{name} cannot be loaded: {reason}") from error
 
 
-def group_rows(rows: Sequence[Row]) -> list[list[int]]:
-    """Return the numbers of rows in groups that the biLM reads alike, such as the frames of a sentence."""
-    groups: dict[Any, list[int]] = {}
-    for number, row in enumerate(rows):
-        characters = np.asarray(row["char_ids"], dtype=np.int32).tobytes() if "char_ids" in row else None
-        groups.setdefault((tuple(row["input_ids"]), characters), []).append(number)
-    return list(groups.values())
-
-
-def layers_size(config: PreTrainedConfig, rows: Sequence[Row]) -> int:
-    """Return the number of bytes that `compute_layers` would return."""
-    sentences = split_documents(rows)
-    # documents have layers of their own
-    shared = sentences if sentences is not rows else [rows[group[0]] for group in group_rows(rows)]
-    words = sum(len(row["input_ids"]) for row in shared)
-    return 2 * words * (config.num_hidden_layers + 1) * config.hidden_size
-
-
-def layers_pay(model: ElmoTaskModel, *rows: Sequence[Row]) -> bool:
-    """Return whether there is a frozen biLM and the layers of all rows fit in memory."""
-    return (
-        model.has_bilm
-        and model.config.freeze_bilm
-        and sum(layers_size(model.config, part) for part in rows) <= LAYERS_LIMIT
-    )
-
-
-@torch.no_grad()
-def compute_layers(
-    model: ElmoPreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Sequence[Row],
-    *,
-    batch_size: int = 32,
-    device: torch.device | None = None,
-) -> list[dict[str, Any]]:
-    """Run a frozen biLM once for all epochs, and for all rows that it reads alike.
-
-    Args:
-        model: The model to train; it runs without dropout.
-        tokenizer: Its tokenizer, which pads.
-        rows: The tokenizer's output for each sentence or pair, or the rows of documents.
-        batch_size: Sentences per batch; a batch holds sentences of similar length.
-        device: The device to move the model to first; by default it stays where it is.
-
-    Returns:
-        The rows with `bilm_layers`, `[T, L + 1, H]` in float16, for a `LayersCollator`. Rows that the biLM reads alike
-        share them; those of the sentences of a document are one behind the other. Rows have `char_ids`, as small
-        integers, only if the head reads characters of its own.
-
-    Raises:
-        ElmoError: If the biLM is to be trained, or there is none.
-    """
-    if model.config.mix_at == "none":
-        raise ElmoError("This model has no biLM (its mix_at is 'none'): there are no layers to compute.")
-    if rows and is_document(rows[0]):
-        bilm: Any = model.base_model
-        sentences = compute_layers(bilm, tokenizer, split_documents(rows), batch_size=batch_size, device=device)
-        return join_layers([what_head_reads(model, row) for row in rows], sentences)
-    if not model.config.freeze_bilm:
-        raise ElmoError("The biLM is trained, so its layers change: freeze it, or do not compute them once.")
-    training = model.training
-    torch.nn.Module.to(model.eval(), device)
-    done: list[dict[str, Any]] = [{} for _ in rows]
-    groups = group_rows(rows)
-    batches = batches_by_length([len(rows[group[0]]["input_ids"]) for group in groups], max_sentences=batch_size)
-    # of the other inputs, what the head asks for
-    names = [*tokenizer.model_input_names, *(["token_type_ids"] if rows and "token_type_ids" in rows[0] else [])]
-    # the bar is shown on a terminal only
-    for numbers in tqdm(batches, desc="layers of the biLM", unit="batch", disable=None):
-        inputs = [{name: rows[groups[number][0]][name] for name in names} for number in numbers]
-        batch = tokenizer.pad(inputs, return_tensors="pt").to(model.device)
-        outputs = model(**batch, output_hidden_states=True)
-        # [B, T, L + 1, H]
-        layers = torch.stack(outputs.hidden_states, dim=2).half()
-        for number, row, words in zip(numbers, layers, batch["attention_mask"].bool(), strict=True):
-            shared = row[words].cpu()
-            for member in groups[number]:
-                done[member] = {**what_head_reads(model, rows[member]), "bilm_layers": shared}
-    model.train(training)
-    return done
-
-
-def what_head_reads(model: ElmoPreTrainedModel, row: Row) -> dict[str, Any]:
-    """Return a row without what only a biLM reads; `char_ids` stay, as small integers, if the head reads them."""
-    kept = {name: value for name, value in row.items() if name != "char_ids"}
-    if model.config.task_char_embedding_dim:
-        # a list of numbers would take many times the memory
-        dtype = np.min_scalar_type(model.config.char_vocab_size)
-        char_ids = row["char_ids"]
-        kept["char_ids"] = (
-            [np.asarray(part, dtype) for part in char_ids] if is_document(row) else np.asarray(char_ids, dtype)
-        )
-    return kept
-
-
-class LayersCollator:
-    """Pads the `bilm_layers` of rows, if they have any, to `[B, T, L + 1, H]`; another collator makes the rest.
-
-    Args:
-        collator: The other collator, such as `DataCollatorForTokenClassification`.
-    """
-
-    def __init__(self, collator: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
-        self.collator = collator
-
-    def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Make a batch of rows."""
-        batch = self.collator([{name: row[name] for name in row if name != "bilm_layers"} for row in rows])
-        if "bilm_layers" in rows[0]:
-            words = torch.cat([row["bilm_layers"] for row in rows])
-            layers = words.new_zeros(*batch["input_ids"].shape, *words.shape[1:])
-            layers[batch["attention_mask"].bool()] = words
-            batch["bilm_layers"] = layers
-        return batch
-
-
 def train(
     options: FineTuningOptions,
     model: ElmoTaskModel,
@@ -354,15 +234,13 @@ def train(
     checkpoint: Path | None = None
     callbacks: list[TrainerCallback] = [LatestOfZeros()]
     if "train" in rows:
-        checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
+        # before another process stores layers in the folder
+        with arguments.main_process_first(local=False):
+            checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
         callbacks += [TrainingRecord(describe_finetuning(options, model, tokenizer, rows["train"]))]
         if options.patience:
             callbacks.append(Patience(options.patience))
-    once = layers_pay(model, *rows.values()) if options.layers_once is None else options.layers_once
-    if once:
-        rows = {name: compute_layers(model, tokenizer, part, device=arguments.device) for name, part in rows.items()}
-    elif not model.has_bilm:
-        rows = {name: [what_head_reads(model, row) for row in part] for name, part in rows.items()}
+    rows = add_layers(options, model, tokenizer, rows, arguments)
     trainer = OwnCardTrainer(
         model,
         arguments,
@@ -380,6 +258,66 @@ def train(
             trainer.save_model()
             trainer.save_metrics("train", result.metrics)
     return trainer, rows
+
+
+def add_layers(
+    options: FineTuningOptions,
+    model: ElmoTaskModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Mapping[str, Any],
+    arguments: TrainingArguments,
+) -> dict[str, Any]:
+    """Compute the layers of a frozen biLM once, unless the options say no; those that memory does not hold are stored.
+
+    Args:
+        options: The options of the run.
+        model: The model.
+        tokenizer: Its tokenizer.
+        rows: The rows of each split.
+        arguments: The arguments of Trainer.
+
+    Returns:
+        The rows of each split as the model reads them.
+
+    Raises:
+        ElmoError: If layers are asked for that change or are not there, or they cannot be stored.
+    """
+    if options.layers_once is None:
+        once = model.has_bilm and model.config.freeze_bilm
+    else:
+        once = options.layers_once
+    cache = options.cache_dir
+    if once and cache is None:
+        size = sum(layers_size(model.config, part) for part in rows.values())
+        if size > LAYERS_LIMIT:
+            cache = options.output / LAYERS_CACHE
+            # without a training, they are read only once
+            once = "train" in rows
+            if once and arguments.process_index == 0:
+                tqdm.write(
+                    f"note: the layers of the biLM take {size / 1e9:,.1f} GB: they go to {cache} until the script "
+                    "ends; --no-layers-once computes them in every epoch instead"
+                )
+    if once:
+        return {
+            name: compute_layers(model, tokenizer, part, device=arguments.device, cache=cache)
+            for name, part in rows.items()
+        }
+    if model.has_bilm:
+        return dict(rows)
+    return {name: [what_head_reads(model, row) for row in part] for name, part in rows.items()}
+
+
+def forget_layers(options: FineTuningOptions, trainer: Trainer) -> None:
+    """Delete the layers of a run that has ended, unless they have a folder that the user named.
+
+    Args:
+        options: The options of the run.
+        trainer: The trainer that `train` returned, which reads no rows any more.
+    """
+    trainer.accelerator.wait_for_everyone()
+    if trainer.is_local_process_zero():
+        shutil.rmtree(options.output / LAYERS_CACHE, ignore_errors=True)
 
 
 def describe_result(options: FineTuningOptions, trainer: Trainer) -> str:
@@ -676,17 +614,14 @@ def _without_folder(word: str) -> str:
 
 
 __all__ = [
-    "LayersCollator",
-    "compute_layers",
+    "add_layers",
     "describe_base",
     "describe_result",
     "find_word_vectors",
     "finish",
-    "layers_pay",
-    "layers_size",
+    "forget_layers",
     "load_task_model",
     "predict",
     "train",
-    "what_head_reads",
     "write_card",
 ]

@@ -50,7 +50,9 @@ class FineTuningOptions:
         word_vectors_dim: The width of word vectors that are learned with the task.
         train_word_vectors: Whether to train the vectors of the file.
         task_chars: Whether the head reads the characters of words beside ELMo, by convolutions of its own.
-        layers_once: Whether to compute the layers of a frozen biLM once; `None` does so if they fit in memory.
+        layers_once: Whether to compute the layers of a frozen biLM once; `None` does so if the biLM is frozen.
+        cache_dir: The folder that keeps these layers for other runs; `None` keeps them in memory or, if they do not
+            fit, in `output` until the script has ended.
         epochs: The number of epochs.
         batch_size: Sentences, or documents, per batch.
         accumulate: Batches per step.
@@ -91,6 +93,7 @@ class FineTuningOptions:
     train_word_vectors: bool = False
     task_chars: bool = False
     layers_once: bool | None = None
+    cache_dir: Path | None = None
     epochs: float = 10.0
     batch_size: int = 32
     accumulate: int = 1
@@ -257,7 +260,14 @@ def _add_model_options(
     model.add_argument(
         "--layers-once",
         action=argparse.BooleanOptionalAction,
-        help="compute the layers of a frozen biLM once, or in every epoch (default: once if they fit in memory)",
+        help="compute the layers of a frozen biLM once, or in every epoch (default: once)",
+    )
+    model.add_argument(
+        "--cache-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder that keeps the layers of a frozen biLM for other runs with the same biLM and data (default: "
+        "memory, or beyond 4 GiB layers-cache in the folder of --output, which is deleted when the script has ended)",
     )
 
 
@@ -327,6 +337,10 @@ def parse_options(parser: argparse.ArgumentParser, cls: type[Options]) -> Option
         parser.error(f"--max-words is {options.max_words}: give {MIN_MAX_WORDS} or more")
     if options.without_elmo and (options.unfreeze or options.mix_at is not None or options.mix_regularization):
         parser.error("--without-elmo leaves no ELMo for --unfreeze, --mix-at or --mix-regularization")
+    if options.cache_dir is not None and (options.unfreeze or options.without_elmo or options.layers_once is False):
+        parser.error(
+            "--cache-dir keeps layers of a frozen biLM: leave out --unfreeze, --without-elmo and --no-layers-once"
+        )
     own = options.word_vectors is not None or options.word_vectors_dim is not None or options.task_chars
     if options.without_elmo and not own:
         parser.error("--without-elmo needs --word-vectors, --word-vectors-dim or --task-chars, to have words to read")
