@@ -4,12 +4,21 @@ What goes wrong while `convert` writes is in conversion/test_convert.py.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from elmo_hf import ElmoError
-from elmo_hf.files import check_new_file, naming_errors, new_file, new_folder, new_json_lines, refuse_existing
+from elmo_hf.files import (
+    cached_folder,
+    check_new_file,
+    naming_errors,
+    new_file,
+    new_folder,
+    new_json_lines,
+    refuse_existing,
+)
 
 
 def test_a_file_has_the_permissions_of_a_new_one(tmp_path: Path) -> None:
@@ -180,3 +189,28 @@ def test_a_folder_name_that_is_too_long(tmp_path: Path) -> None:
 def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ElmoError, match=r"exists already: remove it or choose another name\.$"):
         refuse_existing(tmp_path)
+
+
+def test_a_folder_of_a_source_is_made_once_without_what_a_killed_process_left(tmp_path: Path) -> None:
+    cache = tmp_path / "new" / "cache"
+    first = cached_folder(cache, {"text": 1}, fill)
+
+    assert (first / "file").read_text() == "content"
+    assert cached_folder(cache, {"text": 1}, fail_in_new_folder) == first
+    with pytest.raises(KeyError):
+        cached_folder(cache, {"text": 2}, fail_in_new_folder)
+    other = cached_folder(cache, {"text": 2}, fill)
+    assert other.parent == first.parent
+    assert other != first
+    left = cache / f".{first.name}-x.partial"
+    left.mkdir()
+    shutil.rmtree(first)
+    cached_folder(cache, {"text": 1}, fill)
+    assert not left.exists()
+
+
+def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ElmoError, match=r"file cannot be written \(File exists\): make room, or choose another place"):
+        cached_folder(tmp_path / "file", {}, fill)

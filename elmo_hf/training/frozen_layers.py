@@ -11,6 +11,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -228,17 +229,17 @@ def compute_layers(
         raise ElmoError("The biLM is trained, so its layers change: freeze it, or do not compute them once.")
     plan = _plan(rows)
     reader: Any = model if plan.sentences is rows else model.base_model
-    parts = _run(reader, tokenizer, plan, batch_size, device)
+    run = partial(_run, reader, tokenizer, plan, batch_size, device)
     shape = (plan.words, model.config.num_hidden_layers + 1, model.config.hidden_size)
     # a file cannot be empty
     if cache is None or not plan.words:
         layers: np.ndarray | StoredLayers = np.empty(shape, np.float16)
-        for begin, part in parts:
+        for begin, part in run():
             layers[begin : begin + len(part)] = part
     else:
         source = {"elmo_hf": __version__, "bilm": _describe_bilm(reader), "sentences": plan.digest}
         facts = {"format": FORMAT, "shape": shape, "model": model.name_or_path, "source": source}
-        folder = cached_folder(Path(cache), [FORMAT, source], lambda new: _store(new, parts, facts))
+        folder = cached_folder(Path(cache), [FORMAT, source], lambda new: _store(new, run(), facts))
         layers = StoredLayers(folder)
     return RowsWithLayers([what_head_reads(model, row) for row in rows], plan.places, layers)
 

@@ -20,6 +20,7 @@ from elmo_hf.bundled import ELMO_TINY_EN
 from elmo_hf.data.tagged import TaggedSentence, read_conll_words, read_tagged
 from elmo_hf.hub.cards import PLACEHOLDER
 from elmo_hf.prediction import load, predict
+from elmo_hf.training import frozen_layers
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_ner.py"
@@ -221,6 +222,49 @@ def test_the_bilm_is_trained_if_it_is_to_be(run: Run) -> None:
             and not torch.equal(part, after[f"elmo.{weight.removeprefix('elmo.')}"])
         ]
         assert (not changed) == same
+
+
+def test_layers_in_a_folder_train_the_same_and_are_not_computed_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        pytest.fail("computed again")
+
+    options = ["--dev=dev.conll", "--epochs=2"]
+    run("--output=held", *options)
+    run("--output=stored", "--cache-dir=cache", *options)
+    held, stored = (load_file(f"{name}/model.safetensors") for name in ("held", "stored"))
+    assert all(torch.equal(part, stored[name]) for name, part in held.items())
+
+    monkeypatch.setattr(frozen_layers, "_run", fail)
+    run("--output=other", "--cache-dir=cache", "--head=linear", *options)
+    # of the training and the development data, and of a file that was measured with a model of the task
+    run("--output=scores", "--cache-dir=cache", "--model=other", "--test=dev.conll", train="")
+    assert len(list(Path("cache").glob("*/layers.bin"))) == 2
+    assert results("scores")["test_accuracy"] == results("other")["dev_accuracy"]
+
+
+def test_layers_beyond_memory_stay_in_the_output_until_the_script_has_ended(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    options = ["--dev=dev.conll", "--epochs=1"]
+    run("--output=held", *options)
+    monkeypatch.setattr("elmo_hf.training.finetuning.LAYERS_LIMIT", 0)
+    with monkeypatch.context() as patched:
+        patched.setattr("transformers.Trainer.training_step", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run("--output=stored", *options)
+    assert len(list(Path("stored/layers-cache").glob("*/layers.bin"))) == 2
+
+    with monkeypatch.context() as patched:
+        patched.setattr(frozen_layers, "_run", stop)
+        run("--output=stored", "--resume", *options)
+    assert not Path("stored/layers-cache").exists()
+    held, stored = (load_file(f"{name}/model.safetensors") for name in ("held", "stored"))
+    assert all(torch.equal(part, stored[name]) for name, part in held.items())
 
 
 def test_iob1_becomes_iob2(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

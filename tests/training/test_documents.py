@@ -11,10 +11,8 @@ from elmo_hf.training.documents import (
     cut_document,
     encode_document,
     is_document,
-    join_layers,
     split_documents,
 )
-from elmo_hf.training.finetuning import LayersCollator
 
 
 STORY = Document(
@@ -87,21 +85,13 @@ def test_a_batch_is_padded_in_every_direction() -> None:
     assert (batch["input_ids"][2, 1:] == TOKENIZER.pad_token_id).all()
 
 
-def test_layers_of_sentences_come_back_to_their_documents() -> None:
+def test_documents_are_split_into_rows_of_sentences() -> None:
     rows = [encode_document(STORY, TOKENIZER), encode_document(Document("z", [], []), TOKENIZER)]
+
     sentences = split_documents(rows)
+
     assert [set(each) for each in sentences] == [{"input_ids", "attention_mask", "char_ids"}] * 4
+    assert [len(each["input_ids"]) for each in sentences] == [5, 4, 6, 2]
+    assert np.array_equal(rows[0]["char_ids"][2], sentences[2]["char_ids"])
     assert not is_document(sentences[0])
     assert split_documents(sentences) is sentences
-
-    layers = [
-        {"bilm_layers": torch.full((len(each["input_ids"]), 2, 3), float(n))} for n, each in enumerate(sentences)
-    ]
-    full, empty = join_layers(rows, layers)
-
-    assert full["bilm_layers"][:, 0, 0].tolist() == [0.0] * 5 + [1.0] * 4 + [2.0] * 6
-    assert full["labels"] == rows[0]["labels"]
-    assert empty["bilm_layers"][:, 0, 0].tolist() == [3.0] * 2
-    # one without words is padded with the others
-    assert LayersCollator(DocumentCollator(TOKENIZER))([full, empty])["bilm_layers"].shape == (2, 3, 6, 2, 3)
-    assert np.array_equal(full["input_ids"][0], rows[0]["input_ids"][0])

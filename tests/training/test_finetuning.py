@@ -1,14 +1,13 @@
-"""Layers computed once are those of every epoch, rows are padded alike, and a model that does not fit is refused."""
+"""A task's model is loaded or refused, layers go where the options say, and the card has what the Hub reads."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
-from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding
 
 from elmo_hf import (
     ELMO_TINY_EN,
@@ -18,16 +17,14 @@ from elmo_hf import (
     ElmoForTokenClassification,
     ElmoTokenizer,
 )
-from elmo_hf.data.word_vectors import WordVectors
+from elmo_hf.training import finetuning
 from elmo_hf.training.finetuning import (
-    LayersCollator,
-    compute_layers,
+    add_layers,
     describe_base,
-    layers_pay,
-    layers_size,
     load_task_model,
     write_card,
 )
+from elmo_hf.training.finetuning_options import FineTuningOptions
 
 
 NAMES = ["O", "B-PER", "I-PER"]
@@ -43,66 +40,54 @@ def tagger() -> ElmoForTokenClassification:
     return load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, classifier_dropout=0.0)[0]
 
 
-def rows_of(tokenizer: ElmoTokenizer) -> list[dict[str, Any]]:
-    """Three sentences, the longest not the first, with the tags of their words."""
-    rows = []
-    for text in ("the king", "the queen is here with the king", "no"):
-        row = dict(tokenizer(text))
-        row["labels"] = [-100, *[1] * (len(row["input_ids"]) - 2), -100]
-        rows.append(row)
-    return rows
+class Rows(list[Any]):
+    """Rows whose layers were computed once, with the folder that has them."""
+
+    def __init__(self, *_: Any, cache: Path | None, **__: Any) -> None:
+        self.cache = cache
 
 
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_layers_computed_once_give_the_loss_of_the_bilm(
-    tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, side: str
+@pytest.mark.parametrize(
+    ("splits", "options", "fits", "expected"),
+    [
+        ("train dev", {}, True, [None, None]),
+        ("train dev", {}, False, [Path("out/layers-cache")] * 2),
+        ("train dev", {"layers_once": True}, False, [Path("out/layers-cache")] * 2),
+        ("train", {"cache_dir": Path("mine")}, True, [Path("mine")]),
+        ("train", {"layers_once": False}, True, "none"),
+        # rows that are only measured are read once
+        ("test", {}, True, [None]),
+        ("test", {}, False, "none"),
+        ("test", {"cache_dir": Path("mine")}, False, [Path("mine")]),
+        ("train", {"unfreeze": True}, True, "none"),
+    ],
+)
+def test_where_layers_go(
+    splits: str,
+    options: dict[str, Any],
+    fits: bool,
+    expected: Any,
+    tagger: ElmoForTokenClassification,
+    tokenizer: ElmoTokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tokenizer.padding_side = side
-    rows = rows_of(tokenizer)
-    collate = LayersCollator(DataCollatorForTokenClassification(tokenizer))
+    rows = {name: [dict(tokenizer("the king"))] for name in splits.split()}
+    monkeypatch.setattr(finetuning, "compute_layers", Rows)
+    # rows of 4 words
+    monkeypatch.setattr(finetuning, "LAYERS_LIMIT", len(rows) * 4 * 3 * 256 * 2 - (not fits))
+    if options.get("unfreeze"):
+        tagger.unfreeze_bilm()
+    arguments: Any = SimpleNamespace(process_index=0, device=None)
 
-    once = compute_layers(tagger, tokenizer, rows, batch_size=2)
+    read = add_layers(FineTuningOptions(output=Path("out"), **options), tagger, tokenizer, rows, arguments)
 
-    assert [row["bilm_layers"].shape for row in once] == [(len(row["input_ids"]), 3, 256) for row in rows]
-    assert {row["bilm_layers"].dtype for row in once} == {torch.float16}
-    assert all("char_ids" not in row for row in once)
-    batch = collate(once)
-    assert "char_ids" not in batch
-    ran, read = tagger(**collate(rows)), tagger(**batch)
-    # float16 rounds
-    torch.testing.assert_close(read.loss, ran.loss, rtol=0, atol=2e-3)
-    torch.testing.assert_close(read.logits, ran.logits, rtol=0, atol=2e-2)
-    assert sum(row["bilm_layers"].nbytes for row in once) == layers_size(tagger.config, rows)
-
-
-@pytest.mark.parametrize("characters", [0, 2])
-def test_rows_keep_what_a_head_reads_beside_the_layers(characters: int) -> None:
-    vectors = WordVectors(["king", "no"], "exact", 3, np.ones((4, 3), dtype=np.float32), "file", "")
-    fields = {"classifier_dropout": 0.0, "task_char_embedding_dim": characters, "train_task_words": True}
-    model, tokenizer = load_task_model(
-        ElmoForTokenClassification, "elmo-tiny-en", NAMES, word_vectors=vectors, **fields
-    )
-    assert model.task_embeddings.word_embeddings.weight.requires_grad
-    rows = rows_of(tokenizer)
-    collate = LayersCollator(DataCollatorForTokenClassification(tokenizer))
-
-    once = compute_layers(model, tokenizer, rows, batch_size=2)
-
-    assert once[0]["task_word_ids"] == [1, 1, 2, 1]
-    assert {getattr(row.get("char_ids"), "dtype", None) for row in once} == {
-        np.dtype(np.uint16) if characters else None
-    }
-    torch.testing.assert_close(model(**collate(once)).logits, model(**collate(rows)).logits, rtol=0, atol=2e-2)
-
-
-def test_a_model_without_elmo_has_no_layers_to_compute(tokenizer: ElmoTokenizer) -> None:
-    model, _ = load_task_model(
-        ElmoForTokenClassification, "elmo-tiny-en", NAMES, mix_at="none", task_char_embedding_dim=2
-    )
-
-    assert not layers_pay(model, rows_of(tokenizer))
-    with pytest.raises(ElmoError, match=r"^This model has no biLM \(its mix_at is 'none'\): there are no layers"):
-        compute_layers(model, tokenizer, rows_of(tokenizer))
+    if expected == "none":
+        assert read == rows
+    else:
+        assert [part.cache for part in read.values()] == expected
+    note = "note: the layers of the biLM take 0.0 GB: they go to out/layers-cache until the script ends"
+    assert (note in capsys.readouterr().out) == (expected != "none" and Path("out/layers-cache") in expected)
 
 
 def test_the_log_names_the_model_and_the_text_of_its_language_model(tagger: ElmoForTokenClassification) -> None:
@@ -112,50 +97,6 @@ def test_the_log_names_the_model_and_the_text_of_its_language_model(tagger: Elmo
     )
     tagger.config.training_history = [{"task": "token-classification", "words": 5}]
     assert describe_base("mine", tagger.config).endswith(" was trained on a text that is not recorded")
-
-
-def test_rows_of_one_sentence_share_their_layers(tokenizer: ElmoTokenizer) -> None:
-    fields = {"head": "alternating-lstm", "head_hidden_size": 4}
-    model, _ = load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, **fields)
-    rows = rows_of(tokenizer)
-    for row in rows:
-        row["token_type_ids"] = [0] * len(row["input_ids"])
-    # another predicate, and a word of other letters that has the same id
-    other, unknown = {**rows[0], "token_type_ids": [1] * len(rows[0]["input_ids"])}, dict(tokenizer("Xyzzyx"))
-    unknown["token_type_ids"] = [0, 1, 0]
-    rows += [other, unknown, {**unknown, "char_ids": tokenizer("Xyzzyy")["char_ids"]}]
-
-    once = compute_layers(model, tokenizer, rows)
-
-    assert once[-3]["bilm_layers"] is once[0]["bilm_layers"]
-    assert once[-3]["token_type_ids"] == other["token_type_ids"]
-    assert not torch.equal(once[-2]["bilm_layers"], once[-1]["bilm_layers"])
-    distinct = {id(row["bilm_layers"]): row["bilm_layers"].nbytes for row in once}
-    assert len(distinct) == len(rows) - 1
-    assert sum(distinct.values()) == layers_size(model.config, rows)
-
-
-def test_layers_of_pairs(tokenizer: ElmoTokenizer) -> None:
-    model, _ = load_task_model(ElmoForSequenceClassification, "elmo-tiny-en", ["no", "yes"], head="esim")
-    rows = [dict(tokenizer(*pair)) for pair in [("the king", "a queen"), ("no", "who is the king")]]
-    collate = LayersCollator(DataCollatorWithPadding(tokenizer))
-
-    once = compute_layers(model, tokenizer, rows)
-
-    torch.testing.assert_close(model(**collate(once)).logits, model(**collate(rows)).logits, rtol=0, atol=1e-2)
-
-
-def test_layers_are_computed_once_of_a_frozen_bilm_only(
-    tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = rows_of(tokenizer)
-    assert layers_pay(tagger, rows, rows)
-    monkeypatch.setattr("elmo_hf.training.finetuning.LAYERS_LIMIT", 2 * layers_size(tagger.config, rows) - 1)
-    assert not layers_pay(tagger, rows, rows)
-    tagger.unfreeze_bilm()
-    assert not layers_pay(tagger, rows)
-    with pytest.raises(ElmoError, match=r"^The biLM is trained, so its layers change: freeze it"):
-        compute_layers(tagger, tokenizer, rows)
 
 
 def test_a_model_of_the_task_goes_on(tagger: ElmoForTokenClassification, tmp_path: Path) -> None:

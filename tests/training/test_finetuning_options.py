@@ -105,6 +105,8 @@ def test_numbers_keep_their_type() -> None:
         (["train", "--without-elmo"], "--without-elmo needs --word-vectors, --word-vectors-dim or --task-chars"),
         (["train", "--without-elmo", "--task-chars", "--unfreeze"], "--without-elmo leaves no ELMo for --unfreeze"),
         (["train", "--without-elmo", "--task-chars", "--mix-regularization=1"], "or --mix-regularization"),
+        (["train", "--cache-dir=c", "--unfreeze"], "--cache-dir keeps layers of a frozen biLM: leave out --unfreeze"),
+        (["train", "--cache-dir=c", "--no-layers-once"], "--cache-dir keeps layers of a frozen biLM"),
         (["train", "--word-vectors=f", "--word-vectors-dim=3"], "not allowed with argument --word-vectors"),
     ],
 )
