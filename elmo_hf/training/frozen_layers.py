@@ -297,7 +297,7 @@ def _describe_bilm(model: ElmoPreTrainedModel) -> list[Any]:
     for name, weight in sorted(model.base_model.state_dict().items()):
         if not name.startswith("scalar_mix."):
             digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
-            digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+            digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     fields = {name: getattr(model.config, name) for name in BILM_FIELDS}
     # the class decides whether the sentences of a pair are read apart
     return [type(model).__name__, fields, digest.hexdigest()]

@@ -261,8 +261,8 @@ def change_dtype(model: ElmoForTokenClassification, rows: list[dict[str, Any]]) 
 
 
 def change_letter(model: ElmoForTokenClassification, rows: list[dict[str, Any]]) -> None:  # noqa: ARG001 - as the others
-    rows[0]["char_ids"] = np.array(rows[0]["char_ids"])
-    rows[0]["char_ids"][1, 2] += 1
+    rows[0]["char_ids"] = [list(word) for word in rows[0]["char_ids"]]
+    rows[0]["char_ids"][1][2] += 1
 
 
 def change_order(model: ElmoForTokenClassification, rows: list[dict[str, Any]]) -> None:  # noqa: ARG001 - as the others
