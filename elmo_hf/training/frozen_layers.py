@@ -233,9 +233,10 @@ def compute_layers(
     shape = (plan.words, model.config.num_hidden_layers + 1, model.config.hidden_size)
     # a file cannot be empty
     if cache is None or not plan.words:
-        layers: np.ndarray | StoredLayers = np.empty(shape, np.float16)
+        held = np.empty(shape, np.float16)
         for begin, part in run():
-            layers[begin : begin + len(part)] = part
+            held[begin : begin + len(part)] = part
+        layers: np.ndarray | StoredLayers = held
     else:
         source = {"elmo_hf": __version__, "bilm": _describe_bilm(reader), "sentences": plan.digest}
         facts = {"format": FORMAT, "shape": shape, "model": model.name_or_path, "source": source}
