@@ -6,8 +6,8 @@
         --work runs/none -- --without-elmo --word-vectors-dim 100
 
 What follows `--` goes to the script. A part is made of random lines of JSON lines, or of random paragraphs of SQuAD's
-JSON, the same for all seeds. Prints the scores of each seed on the test set, as the script wrote them, and their mean
-and standard deviation. A seed whose scores are in the work folder is not trained again.
+JSON, the same for all seeds. Prints the scores of each seed on the test set, and their mean and standard deviation, in
+percent. A seed whose scores are in the work folder is not trained again.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def write_part(source: Path, part: float, folder: Path) -> Path:
 
 
 def run_seed(options: argparse.Namespace, train: Path, others: list[str], seed: int) -> dict[str, float]:
-    """Train with a seed, unless that is done, and return the scores on the test set by name."""
+    """Train with a seed, unless that is done, and return the scores on the test set by name, in percent."""
     output = options.work / f"seed-{seed}"
     results = output / "test_results.json"
     if not results.exists():
@@ -83,7 +83,7 @@ def run_seed(options: argparse.Namespace, train: Path, others: list[str], seed: 
         with (options.work / f"seed-{seed}.log").open("a", encoding="utf-8") as log:
             subprocess.run([*map(str, command)], check=True, stdout=log, stderr=log)
     scores = json.loads(results.read_text(encoding="utf-8"))
-    return {name: scores[f"test_{name}"] for name in options.metrics}
+    return {name: 100 * scores[f"test_{name}"] for name in options.metrics}
 
 
 def main() -> None:
@@ -98,12 +98,12 @@ def main() -> None:
     for seed in range(options.seeds):
         start = time.perf_counter()
         rows.append(run_seed(options, train, others, seed))
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in rows[-1].items())
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in rows[-1].items())
         print(f"seed {seed}: {shown}, {time.perf_counter() - start:.0f} s", flush=True)
     for name in options.metrics:
         values = [row[name] for row in rows]
         spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        print(f"{name}: mean {statistics.fmean(values):.4g} standard deviation {spread:.2g}", flush=True)
+        print(f"{name}: mean {statistics.fmean(values):.2f} standard deviation {spread:.2f}", flush=True)
 
 
 if __name__ == "__main__":

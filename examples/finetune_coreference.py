@@ -166,12 +166,12 @@ def score(prediction: EvalPrediction) -> dict[str, float]:
 
 
 def make_table(scores: dict[str, float]) -> str:
-    """Return a table of all scores, in percent."""
+    """Return a table of all scores."""
     lines = ["              precision   recall       F1"]
     for name, shown in TABLE.items():
-        parts = [100 * scores[f"{name}_{kind}"] for kind in ("precision", "recall", "f1")]
-        lines.append(f"{shown:<12}" + "".join(f"{part:10.2f}" for part in parts))
-    return "\n".join([*lines, f"{'mean of F1':<12}{'':20}{100 * scores['conll']:10.2f}"])
+        parts = [scores[f"{name}_{kind}"] for kind in ("precision", "recall", "f1")]
+        lines.append(f"{shown:<12}" + "".join(f"{part:10.4f}" for part in parts))
+    return "\n".join([*lines, f"{'mean of F1':<12}{'':20}{scores['conll']:10.4f}"])
 
 
 def measure_gap(
@@ -191,9 +191,9 @@ def measure_gap(
         (folder / "gap_results.json").write_text(f"{text}\n", encoding="utf-8")
     lines = ["GAP           precision   recall       F1"]
     for name, prefix in (("all", ""), ("masculine", "masculine_"), ("feminine", "feminine_")):
-        parts = [100 * scores[f"{prefix}{kind}"] for kind in ("precision", "recall", "f1")]
-        lines.append(f"{name:<12}" + "".join(f"{part:10.2f}" for part in parts))
-    return "\n".join([*lines, f"{'bias':<12}{'':20}{scores['bias']:10.2f}"])
+        parts = [scores[f"{prefix}{kind}"] for kind in ("precision", "recall", "f1")]
+        lines.append(f"{name:<12}" + "".join(f"{part:10.4f}" for part in parts))
+    return "\n".join([*lines, f"{'bias':<12}{'':20}{scores['bias']:10.4f}"])
 
 
 def write_predictions(path: Path, documents: Sequence[Document], found: Sequence[list[Cluster]]) -> None:

@@ -47,7 +47,6 @@ try:
 except ImportError as error:
     sys.exit(f'finetune_qa.py: error: {error.name} is not installed: pip install "elmo_hf[finetune]"')
 
-# in percent, as SQuAD's script gives them
 METRICS = ("exact_match", "f1", "answered_f1", "unanswered_f1")
 
 # the loss ignores it

@@ -117,7 +117,7 @@ def score_roles(frames: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[s
 
 
 def roles_report(frames: Iterable[tuple[Sequence[str], Sequence[str]]]) -> str:
-    """Return a table of the counts and scores of all roles, in percent, as srl-eval.pl prints it.
+    """Return a table of the counts and scores of all roles, in the columns of srl-eval.pl, scores between 0 and 1.
 
     Args:
         frames: As of `count_roles`.
@@ -126,7 +126,7 @@ def roles_report(frames: Iterable[tuple[Sequence[str], Sequence[str]]]) -> str:
     rows = {"all": add_up(counts.values()), **counts}
     lines = [f"{'':12}{'correct':>8}{'excess':>8}{'missed':>8}{'precision':>11}{'recall':>8}{'F1':>8}"]
     for role, part in rows.items():
-        figures = f"{100 * part.precision:11.2f}{100 * part.recall:8.2f}{100 * part.f1:8.2f}"
+        figures = f"{part.precision:11.4f}{part.recall:8.4f}{part.f1:8.4f}"
         lines.append(f"{role:12}{part.correct:8}{part.excess:8}{part.missed:8}{figures}")
     return "\n".join(lines) + "\n"
 

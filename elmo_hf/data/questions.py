@@ -220,29 +220,29 @@ def _words_f1(found: list[str], wanted: list[str]) -> float:
 
 
 def score_answers(questions: Sequence[Question], found: Mapping[str, str]) -> dict[str, float]:
-    """Score answers as SQuAD's script does.
+    """Score answers as SQuAD's script does, but between 0 and 1 where it gives percent.
 
     Args:
         questions: The questions.
         found: The answer to each question by its key, `""` for no answer.
 
     Returns:
-        `exact_match` and `f1` in percent, the means over all questions; and if some have no answer, `f1` of those that
-        have one, `answered_f1`, and of those that have none, `unanswered_f1`.
+        `exact_match` and `f1`, the means over all questions; and if some have no answer, `f1` of those that have one,
+        `answered_f1`, and of those that have none, `unanswered_f1`.
     """
     texts = {asked.key: [answer.text for answer in asked.answers] for asked in questions}
     exact = [exact_match(found[key], answers) for key, answers in texts.items()]
     f1 = {key: answer_f1(found[key], answers) for key, answers in texts.items()}
-    scores = {"exact_match": _percent(exact), "f1": _percent(f1.values())}
+    scores = {"exact_match": _mean(exact), "f1": _mean(f1.values())}
     if not all(texts.values()):
-        scores["answered_f1"] = _percent(value for key, value in f1.items() if texts[key])
-        scores["unanswered_f1"] = _percent(value for key, value in f1.items() if not texts[key])
+        scores["answered_f1"] = _mean(value for key, value in f1.items() if texts[key])
+        scores["unanswered_f1"] = _mean(value for key, value in f1.items() if not texts[key])
     return scores
 
 
-def _percent(values: Iterable[float]) -> float:
+def _mean(values: Iterable[float]) -> float:
     values = list(values)
-    return 100 * sum(values) / max(1, len(values))
+    return sum(values) / max(1, len(values))
 
 
 __all__ = [

@@ -350,11 +350,9 @@ def _task_of(model: Any) -> str:
 
 
 def _score(trainer: Trainer, value: float) -> str:
-    """Write a value of the metric by which the best epoch is chosen, in percent."""
+    """Write a value of the metric by which the best epoch is chosen."""
     metric = str(trainer.args.metric_for_best_model)
-    # SQuAD's scores are in percent already
-    in_percent = _task_of(trainer.model) == "question-answering"
-    return f"dev {'F1' if metric == 'f1' else metric} {value if in_percent else 100 * value:.1f}"
+    return f"dev {'F1' if metric == 'f1' else metric} {value:.3f}"
 
 
 def describe_base(name: str, config: ElmoConfig) -> str:

@@ -73,7 +73,7 @@ class EpochLog(ReadableLog):
     """A progress bar, and one line an epoch: its loss and, if there is a development set, the score on it.
 
     Args:
-        show: Writes the metric by which the best epoch is chosen, such as `dev F1 39.5`.
+        show: Writes the metric by which the best epoch is chosen, such as `dev F1 0.395`.
     """
 
     def __init__(self, show: Callable[[float], str]) -> None:

@@ -60,5 +60,9 @@ def test_scores_of_seeds_are_averaged_and_kept(
     assert len(commands) == 3
     assert commands[0][-2:] == ["--epochs", "2"]
     lines = capsys.readouterr().out.splitlines()
-    assert [line.rsplit(",", 1)[0] for line in lines[1:4]] == ["seed 0: f1 0.5", "seed 1: f1 0.6", "seed 2: f1 0.7"]
-    assert lines[4] == lines[9] == "f1: mean 0.6 standard deviation 0.1"
+    assert [line.rsplit(",", 1)[0] for line in lines[1:4]] == [
+        "seed 0: f1 50.00",
+        "seed 1: f1 60.00",
+        "seed 2: f1 70.00",
+    ]
+    assert lines[4] == lines[9] == "f1: mean 60.00 standard deviation 10.00"

@@ -86,11 +86,11 @@ def test_of_no_arguments_all_scores_are_zero() -> None:
     assert add_up([]) == RoleCounts(0, 0, 0)
 
 
-def test_the_report_has_a_line_for_each_role_in_percent() -> None:
+def test_the_report_has_a_line_for_each_role() -> None:
     lines = roles_report([(["B-ARG0", "B-V", "O"], ["B-ARG0", "B-V", "B-ARG1"])]).splitlines()
 
     assert [line.split() for line in lines[1:]] == [
-        ["all", "1", "1", "0", "50.00", "100.00", "66.67"],
-        ["ARG0", "1", "0", "0", "100.00", "100.00", "100.00"],
-        ["ARG1", "0", "1", "0", "0.00", "0.00", "0.00"],
+        ["all", "1", "1", "0", "0.5000", "1.0000", "0.6667"],
+        ["ARG0", "1", "0", "0", "1.0000", "1.0000", "1.0000"],
+        ["ARG1", "0", "1", "0", "0.0000", "0.0000", "0.0000"],
     ]

@@ -173,7 +173,7 @@ def test_scores_are_those_of_squad(found: str, answers: list[str], exact: float,
     assert answer_f1(found, answers) == pytest.approx(f1)
 
 
-def test_scores_are_means_in_percent() -> None:
+def test_scores_are_means_between_0_and_1() -> None:
     questions = [
         Question("1", "", "", [Answer("Denver Broncos", None)]),
         Question("2", "", "", [Answer("x", None)]),
@@ -181,12 +181,12 @@ def test_scores_are_means_in_percent() -> None:
     ]
     found = {"1": "Denver", "2": "x", "3": "y"}
 
-    assert score_answers(questions[:2], found) == pytest.approx({"exact_match": 50, "f1": 100 * (2 / 3 + 1) / 2})
+    assert score_answers(questions[:2], found) == pytest.approx({"exact_match": 1 / 2, "f1": (2 / 3 + 1) / 2})
     assert score_answers(questions, found) == pytest.approx(
         {
-            "exact_match": 100 / 3,
-            "f1": 100 * (2 / 3 + 1) / 3,
-            "answered_f1": 100 * (2 / 3 + 1) / 2,
+            "exact_match": 1 / 3,
+            "f1": (2 / 3 + 1) / 3,
+            "answered_f1": (2 / 3 + 1) / 2,
             "unanswered_f1": 0,
         }
     )

@@ -76,7 +76,7 @@ def test_learns_clusters_from_columns(run: Run, capsys: pytest.CaptureFixture[st
     (record,) = [each for each in model.config.training_history if each["task"] == "coreference-resolution"]
     assert (record["sentences"], record["words"]) == (5, 20)
     printed = capsys.readouterr().out
-    assert "MUC             100.00    100.00    100.00" in printed
+    assert "MUC             1.0000    1.0000    1.0000" in printed
     assert "Find what means the same: elmo-hf predict out FILE" in printed
     card = Path("out/README.md").read_text(encoding="utf-8")
     assert "| development | CoNLL-2012 (mean F1) | 1.0000 |" in card

@@ -74,7 +74,7 @@ def test_says_that_no_name_was_found(run: Run, capsys: pytest.CaptureFixture[str
 def test_of_epochs_that_find_nothing_the_last_is_kept(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     run("--dev=dev.conll", "--epochs=3", "--learning-rate=1e-9", "--output=out")
 
-    assert "Wrote out: epoch 3 of 3, dev F1 0.0." in capsys.readouterr().out
+    assert "Wrote out: epoch 3 of 3, dev F1 0.000." in capsys.readouterr().out
     last = max(Path("out").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
     kept, trained = (load_file(folder / "model.safetensors") for folder in (Path("out"), last))
     assert all(torch.equal(part, trained[name]) for name, part in kept.items())
@@ -87,8 +87,8 @@ def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert results()["dev_f1"] == results()["test_f1"] == results()["test_PER_f1"] == 1
     shown = capsys.readouterr()
     assert re.search(r"PER +1\.0000 +1\.0000 +1\.0000 +4\n", shown.out)
-    assert len(re.findall(r"^epoch \d+ of 12: loss \d[\d.e-]*, dev F1 \d+\.\d$", shown.out, re.MULTILINE)) == 12
-    last = r"\nWrote out: epoch (\d+) of 12, dev F1 100\.0\. Tag text: elmo-hf predict out FILE\n$"
+    assert len(re.findall(r"^epoch \d+ of 12: loss \d[\d.e-]*, dev F1 \d\.\d{3}$", shown.out, re.MULTILINE)) == 12
+    last = r"\nWrote out: epoch (\d+) of 12, dev F1 1\.000\. Tag text: elmo-hf predict out FILE\n$"
     best = re.search(last, shown.out)
     # no terminal, no bars
     assert shown.err == ""

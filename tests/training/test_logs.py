@@ -17,12 +17,12 @@ def test_an_epoch_has_one_line(evaluated: bool, tmp_path: Path) -> None:
         metric_for_best_model="f1",
         use_cpu=True,
     )
-    log, state = EpochLog(lambda value: f"dev F1 {100 * value:.1f}"), TrainerState(epoch=3.0)
+    log, state = EpochLog(lambda value: f"dev F1 {value:.3f}"), TrainerState(epoch=3.0)
     logged = [{"loss": 0.28123, "epoch": 3.0}, {"eval_loss": 1.0, "eval_f1": 0.395}, {"train_runtime": 3.0}]
 
     lines = [log.describe(arguments, state, values) for values in logged]
 
     if evaluated:
-        assert lines == ["", "epoch 3 of 20: loss 0.281, dev F1 39.5", ""]
+        assert lines == ["", "epoch 3 of 20: loss 0.281, dev F1 0.395", ""]
     else:
         assert lines == ["epoch 3 of 20: loss 0.281", "", ""]
