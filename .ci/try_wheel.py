@@ -1,17 +1,25 @@
-"""Use the installed wheel with no more than its own dependencies."""
+"""Use the installed wheel with no more than its own dependencies, and without a compiler."""
 
+import ctypes
 import importlib
 import importlib.util
 import pkgutil
+import shutil
 
 import torch
 from transformers import AutoConfig, AutoModel
 
 import elmo_hf
+from elmo_hf.kernels import native
 
 
 assert importlib.util.find_spec("h5py") is None, "the environment should only have what the package itself needs"
 assert "site-packages" in elmo_hf.__file__, elmo_hf.__file__
+assert not any(map(shutil.which, ("cc", "c++", "gcc", "g++", "clang++"))), "there should be no compiler"
+assert isinstance(native.load(), ctypes.CDLL), native.load()
+# a level that does not compile is left out, which only a log of the build tells
+built = {path.name.split(".")[0] for path in native.FOLDER.glob("*.so")}
+assert built in ({"plain"}, {*native.LEVELS} - {"plain"}), f"the wheel has the levels {built}"
 
 # what a module of a tool's classes says where the tool is missing
 TOOLS = {

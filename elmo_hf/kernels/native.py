@@ -1,35 +1,44 @@
-"""The compiled recurrence for CPUs: `native.cpp`, which is compiled once on each machine."""
+"""The compiled recurrence for CPUs: `cpp/recurrence.cpp`, which setup.py builds for several levels of instructions."""
 
 import ctypes
 import functools
-import hashlib
 import math
 import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
 import torch
 from torch import nn
 from transformers.utils import logging
 
+from elmo_hf.errors import ElmoError, one_line
+
 from .contract import Gradients, LstmCall, LstmWeights, Output, Saved
 
 
 logger = logging.get_logger(__name__)
 
-SOURCE = Path(__file__).with_name("native.cpp")
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-pthread", "-shared", "-fPIC"]
-SECONDS_TO_COMPILE = 120
+# setup.py builds the libraries beside their source
+FOLDER = Path(__file__).with_name("cpp")
+
+# the lowest first; "plain" is the only one of processors other than x86-64
+LEVELS = ("plain", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+# the highest level for each of torch's names of what the processor and the system allow; no processor has AVX2 and
+# FMA, or what torch asks of AVX-512, without the rest
+HIGHEST = {"AVX2": "x86-64-v3", "AVX512": "x86-64-v4"}
+
+# how many times as long torch takes: docs/performance.md, "The compiled code"
+SLOWER = "1.3 to 2"
+
+# `elmo_job_version` of the libraries that this file can call
+JOB_VERSION = 1
 
 
-class NotCompiledError(RuntimeError):
-    """The recurrence cannot be compiled on this machine; the message says why."""
+class NotBuiltError(RuntimeError):
+    """This installation has no compiled recurrence that runs here; the message says why."""
 
 
 class Job(ctypes.Structure):
-    """The C++ `Job`."""
+    """The C++ `Job`. Whoever changes its fields raises `JOB_VERSION`."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("inputs", "below", "forward", "backward", "bias")),
@@ -42,68 +51,65 @@ class Job(ctypes.Structure):
     ]
 
 
-def run(command: list[str], failure: str) -> str:
-    """Run a compiler and return its output.
+def usable_libraries() -> dict[str, Path]:
+    """Return the libraries that this processor and system can run, by their levels, the highest level first."""
+    highest = HIGHEST.get(torch.backends.cpu.get_cpu_capability(), "x86-64-v2")
+    levels = LEVELS[LEVELS.index(highest) :: -1]
+    # the rest of a name is the system's: `.abi3.so`, `.pyd`
+    return {level: path for level in levels for path in sorted(FOLDER.glob(f"{level}.*"))}
 
-    Args:
-        command: The command and its arguments.
-        failure: The beginning of the message if the command fails.
+
+def find_library() -> Path:
+    """Return the library of the highest level, or of that in `ELMO_HF_LEVEL`.
 
     Raises:
-        NotCompiledError: If the command fails.
+        ElmoError: If `ELMO_HF_LEVEL` names a level that this machine cannot run.
+        NotBuiltError: If there is no library.
+    """
+    libraries = usable_libraries()
+    if not libraries:
+        raise NotBuiltError(f"{FOLDER} has no library for this processor")
+    forced = os.environ.get("ELMO_HF_LEVEL")
+    if forced and forced not in libraries:
+        raise ElmoError(f"ELMO_HF_LEVEL is {forced!r}; on this machine it can be one of {', '.join(libraries)}.")
+    return libraries[forced or next(iter(libraries))]
+
+
+def open_library(path: Path) -> ctypes.CDLL:
+    """Open a library and check that it takes this file's `Job`.
+
+    Raises:
+        NotBuiltError: If it does not, or cannot be opened.
     """
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=SECONDS_TO_COMPILE, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotCompiledError(f"{failure}: {error}") from error
-    if done.returncode:
-        raise NotCompiledError(f"{failure}: {(done.stderr.strip() or 'it says nothing').splitlines()[0]}")
-    return done.stdout
-
-
-def compiled() -> Path:
-    """Compile the recurrence for this processor unless that was done before, and return the library's path.
-
-    The library is where torch keeps its extensions: in `TORCH_EXTENSIONS_DIR`, or `~/.cache/torch_extensions`.
-
-    Raises:
-        NotCompiledError: If there is no compiler, or it fails.
-    """
-    if not SOURCE.is_file():
-        raise NotCompiledError(f"{SOURCE} is missing; install elmo_hf again")
-    compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        raise NotCompiledError("there is no C++ compiler; install g++ or clang++")
-    # the compiler's version and the processor's features, so that machines can share the folder
-    seen = run([compiler, *FLAGS, "-dM", "-E", "-x", "c++", os.devnull], f"{compiler} fails")
-    key = hashlib.sha256("\0".join([SOURCE.read_text(encoding="utf-8"), *FLAGS, seen]).encode()).hexdigest()[:16]
-    root = os.environ.get("TORCH_EXTENSIONS_DIR") or Path.home() / ".cache" / "torch_extensions"
-    library = Path(root) / "elmo_hf" / f"recurrence-{key}.so"
-    if not library.is_file():
-        try:
-            library.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-                made = Path(folder) / library.name
-                logger.info(f"elmo_hf compiles its recurrence for this processor with {compiler}; this happens once")
-                run([compiler, *FLAGS, str(SOURCE), "-o", str(made)], f"{compiler} cannot compile {SOURCE}")
-                made.replace(library)
-        except OSError as error:
-            raise NotCompiledError(f"{library.parent} cannot be written: {error}") from error
+        library = ctypes.CDLL(str(path))
+        version = library.elmo_job_version()
+    except (OSError, AttributeError) as error:
+        raise NotBuiltError(f"{path} cannot be used: {one_line(error)}") from error
+    if version != JOB_VERSION:
+        raise NotBuiltError(f"{path} has version {version}, and this elmo_hf needs {JOB_VERSION}")
+    for name in ("elmo_forward", "elmo_forward_bfloat16", "elmo_backward", "elmo_has_bfloat16_products"):
+        getattr(library, name).restype = ctypes.c_bool
     return library
 
 
 @functools.cache
-def load() -> ctypes.CDLL | NotCompiledError:
-    """Load the compiled recurrence once; return the reason if it cannot be compiled."""
+def load() -> ctypes.CDLL | NotBuiltError:
+    """Open the compiled recurrence once; without one, warn once and return the reason.
+
+    Raises:
+        ElmoError: If `ELMO_HF_LEVEL` names a level that this machine cannot run.
+    """
     try:
-        library = ctypes.CDLL(str(compiled()))
-        for name in ("elmo_forward", "elmo_forward_bfloat16", "elmo_backward", "elmo_has_bfloat16_products"):
-            getattr(library, name).restype = ctypes.c_bool
-    except (NotCompiledError, OSError, RuntimeError) as error:
-        return NotCompiledError(str(error))
-    logger.info("elmo_hf runs its compiled recurrence on the CPU in float32")
+        path = find_library()
+        library = open_library(path)
+    except NotBuiltError as error:
+        logger.warning(
+            f"elmo_hf computes LSTMs on this CPU by torch, which takes {SLOWER} times as long as its compiled code: "
+            f"{error}. Install elmo_hf from a wheel for this machine, or again where there is a C++ compiler."
+        )
+        return error
+    logger.info(f"elmo_hf runs its compiled recurrence on the CPU: {path.name}")
     return library
 
 
@@ -113,9 +119,9 @@ class NativeBackend:
     name = "native"
 
     def missing(self, call: LstmCall) -> str | None:
-        """Return why the recurrence cannot be compiled; `None` if it can, or if the call is for another device."""
+        """Return why there is no compiled code; `None` if there is, or if the call is for another device."""
         library = load() if call.inputs.device.type == "cpu" else None
-        return str(library) if isinstance(library, NotCompiledError) else None
+        return str(library) if isinstance(library, NotBuiltError) else None
 
     def declines(self, call: LstmCall) -> str | None:
         """Return why the compiled code does not take a call; `None` if it does."""
@@ -196,11 +202,11 @@ def run_job(function: str, batch_sizes: list[int], weights: LstmWeights, tensors
         tensors: Contiguous tensors by the names of the fields of `Job`.
 
     Raises:
-        NotCompiledError: If there is no compiled code.
+        NotBuiltError: If there is no compiled code.
         MemoryError: If there is not enough memory.
     """
     library = load()
-    if isinstance(library, NotCompiledError):
+    if isinstance(library, NotBuiltError):
         raise library
     # held here until the call is over
     tensors = {**tensors, "recurrent": weights.recurrent.contiguous()}
@@ -240,7 +246,7 @@ def widens(tensor: torch.Tensor) -> bool:
     if tensor.dtype != torch.bfloat16 or tensor.device.type != "cpu":
         return False
     library = load()
-    return not isinstance(library, NotCompiledError) and not library.elmo_has_bfloat16_products()
+    return not isinstance(library, NotBuiltError) and not library.elmo_has_bfloat16_products()
 
 
 def widened_linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor | None:
@@ -251,4 +257,4 @@ def widened_linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor 
     return nn.functional.linear(rows.float(), weight.float(), wide_bias).to(rows.dtype)
 
 
-__all__ = ["NativeBackend", "NotCompiledError", "load", "widened_linear", "widens"]
+__all__ = ["NativeBackend", "NotBuiltError", "load", "usable_libraries", "widened_linear", "widens"]

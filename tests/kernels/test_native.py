@@ -1,66 +1,156 @@
-"""`kernels.native`: compiled once, and a reason where it cannot be; test_recurrence_elmo.py has its numbers."""
+"""`kernels.native`: which library is loaded, and the reason where none is; test_recurrence_elmo.py has its numbers."""
 
+import ctypes
+import logging
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from elmo_hf.errors import ElmoError
 from elmo_hf.kernels import native
 
 
+SOURCE = native.FOLDER / "recurrence.cpp"
+
+
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Nothing is compiled yet."""
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "compiled"))
+def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Return a function that makes an installation with empty libraries of some levels, none of them loaded yet."""
+
+    def build(*levels: str) -> Path:
+        (tmp_path / "recurrence.cpp").touch()
+        for level in levels:
+            (tmp_path / f"{level}.abi3.so").touch()
+        return tmp_path
+
+    monkeypatch.setattr(native, "FOLDER", tmp_path)
+    monkeypatch.delenv("ELMO_HF_LEVEL", raising=False)
     native.load.cache_clear()
-    yield tmp_path
+    yield build
     native.load.cache_clear()
 
 
-def test_it_is_compiled_once(fresh: Path) -> None:
-    first = native.compiled()
-    stamp = first.stat().st_mtime_ns
-
-    assert native.compiled() == first
-    assert first.stat().st_mtime_ns == stamp
-    assert list((fresh / "compiled" / "elmo_hf").iterdir()) == [first]
+def set_processor(monkeypatch: pytest.MonkeyPatch, capability: str) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
 
 
-def no_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setenv("PATH", str(folder))
+X86 = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
-def failing_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    script = folder / "cxx"
-    script.write_text("#!/bin/sh\necho no such flag >&2\nexit 1\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("CXX", str(script))
+@pytest.mark.parametrize(
+    ("levels", "capability", "chosen"),
+    [
+        (X86, "AVX512", "x86-64-v4"),
+        (X86, "AVX2", "x86-64-v3"),
+        (X86, "NO AVX", "x86-64-v2"),
+        (X86, "DEFAULT", "x86-64-v2"),
+        (X86[:2], "AVX512", "x86-64-v3"),
+        (("plain",), "DEFAULT", "plain"),
+        (("plain",), "SVE256", "plain"),
+    ],
+)
+def test_the_highest_level_of_the_processor_is_chosen(
+    levels: tuple, capability: str, chosen: str, built: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = built(*levels)
+    set_processor(monkeypatch, capability)
+
+    assert native.find_library() == folder / f"{chosen}.abi3.so"
 
 
-def no_room(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    (folder / "file").touch()
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(folder / "file"))
+def test_the_environment_forces_a_lower_level(built: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = built(*X86)
+    set_processor(monkeypatch, "AVX2")
+    monkeypatch.setenv("ELMO_HF_LEVEL", "x86-64-v2")
+
+    assert native.find_library() == folder / "x86-64-v2.abi3.so"
 
 
-def no_source(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(native, "SOURCE", folder / "native.cpp")
+@pytest.mark.parametrize("forced", ["x86-64-v4", "plain", "avx2", "*"])
+def test_a_level_that_cannot_run_is_refused(forced: str, built: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    built(*X86)
+    set_processor(monkeypatch, "AVX2")
+    monkeypatch.setenv("ELMO_HF_LEVEL", forced)
+
+    with pytest.raises(
+        ElmoError, match=re.escape(f"{forced!r}; on this machine it can be one of x86-64-v3, x86-64-v2.")
+    ):
+        native.load()
+
+
+def no_library(built: Callable, _: pytest.MonkeyPatch) -> None:
+    built()
+
+
+def library_of_another_processor(built: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    built("x86-64-v4")
+    set_processor(monkeypatch, "AVX2")
+
+
+def damaged_library(built: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    built("x86-64-v3")
+    set_processor(monkeypatch, "AVX2")
+
+
+def other_library(built: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    built("x86-64-v3")
+    set_processor(monkeypatch, "AVX2")
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+
+
+def library_of_another_version(_: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(native, "JOB_VERSION", 0)
 
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (no_compiler, "there is no C++ compiler"),
-        (failing_compiler, "no such flag"),
-        (no_room, "cannot be written"),
-        (no_source, "install elmo_hf again"),
+        (no_library, "has no library for this processor"),
+        (library_of_another_processor, "has no library for this processor"),
+        (damaged_library, "x86-64-v3.abi3.so cannot be used: .*file too short"),
+        (other_library, "x86-64-v3.abi3.so cannot be used: .*elmo_job_version"),
+        (library_of_another_version, "has version [1-9][0-9]*, and this elmo_hf needs 0"),
     ],
 )
-def test_the_reason_is_found_once(spoil: Callable, reason: str, fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spoil(monkeypatch, fresh)
+def test_without_compiled_code_one_warning_says_what_it_costs(
+    spoil: Callable,
+    reason: str,
+    built: Callable,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spoil(built, monkeypatch)
 
     missing = native.load()
 
-    assert isinstance(missing, native.NotCompiledError)
-    assert reason in str(missing)
-    assert "\n" not in str(missing)
+    assert isinstance(missing, native.NotBuiltError)
+    assert re.search(reason, str(missing))
     assert native.load() is missing
+    [warning] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert f" {native.SLOWER} times as long " in warning.message
+    assert f": {missing}. Install " in warning.message
+    assert "\n" not in warning.message
+
+
+def test_python_and_cpp_have_the_same_job() -> None:
+    [struct] = re.findall(r"^struct Job \{$(.*?)^\};$", SOURCE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    declarations = re.findall(r"^ *(?:const )?(\w+)(\*?) (\w+(?:, \w+)*);", struct, re.MULTILINE)
+    types = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
+
+    fields = [
+        (name, ctypes.c_void_p if pointer else types[kind])
+        for kind, pointer, names in declarations
+        for name in names.split(", ")
+    ]
+
+    assert fields == native.Job._fields_
+
+
+def test_the_versions_are_the_same() -> None:
+    [version] = re.findall(r"int elmo_job_version\(\) \{ return (\d+); \}", SOURCE.read_text(encoding="utf-8"))
+
+    assert int(version) == native.JOB_VERSION

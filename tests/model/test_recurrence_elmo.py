@@ -69,10 +69,15 @@ NATIVE_CASES = [
 ]
 
 
-@pytest.fixture
-def compiled() -> None:
-    missing = native.load()
-    assert not isinstance(missing, Exception), f"the suite needs a C++ compiler: {missing}"
+@pytest.fixture(params=[*native.usable_libraries()] or [None])
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each level of instructions that this processor has."""
+    assert request.param, "the suite needs the compiled code: install elmo_hf again where there is a C++ compiler"
+    monkeypatch.setenv("ELMO_HF_LEVEL", request.param)
+    native.load.cache_clear()
+    assert not isinstance(native.load(), Exception)
+    yield
+    native.load.cache_clear()
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -168,18 +173,18 @@ def test_without_compiled_code_torch_computes_and_the_reason_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     call = single(random_layer([3, 2]))
-    monkeypatch.setattr(native, "load", lambda: native.NotCompiledError("no compiler"))
+    monkeypatch.setattr(native, "load", lambda: native.NotBuiltError("no library"))
     monkeypatch.setattr(recurrence_elmo, "logger", logging.getLogger("seen"))
     caplog.set_level(logging.INFO, "seen")
 
     for _ in range(2):
         torch.testing.assert_close(run(call), run_by("packed")(call), atol=0, rtol=0)
 
-    assert [message for message in caplog.messages if message.endswith("'native' code: no compiler")] == [
-        "elmo_hf does not compute a recurrence by its 'native' code: no compiler"
+    assert [message for message in caplog.messages if message.endswith("'native' code: no library")] == [
+        "elmo_hf does not compute a recurrence by its 'native' code: no library"
     ]
     monkeypatch.setenv("ELMO_HF_RECURRENCE", "native")
-    with pytest.raises(ValueError, match="'native', but this recurrence cannot be used: no compiler"):
+    with pytest.raises(ValueError, match="'native', but this recurrence cannot be used: no library"):
         run(call)
 
 

@@ -1,4 +1,5 @@
-// The LSTMs of a layer and their backward pass, computed in float32 on a CPU. native.py compiles and calls this file.
+// The LSTMs of a layer and their backward pass, computed in float32 on a CPU. setup.py compiles this file, once for
+// each level of instructions, and native.py calls the library of the highest level that the processor has.
 //
 // A step multiplies a few rows by a large matrix, which general libraries pack anew each time, and then applies
 // non-linearities, each of which would read and write all gates again. This file packs the matrices once per layer,
@@ -22,6 +23,7 @@
 #include <type_traits>
 #include <vector>
 #ifdef __linux__
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #endif
 
@@ -306,8 +308,8 @@ void share(int64_t count, int64_t threads, Work work) {
 
 }  // namespace
 
-// The arguments; the fields are those of `Job` in native.py. The leading 2 is the direction, of which there may be one.
-// There are 4 gates G, or 5 with a highway.
+// The arguments; the fields are those of `Job` in native.py. Whoever changes them raises `elmo_job_version`. The leading
+// 2 is the direction, of which there may be one. There are 4 gates G, or 5 with a highway.
 struct Job {
     const float* inputs;      // [2, rows, G * C], the inputs of the gates i, f, g, o, r of each packed word, or null, then:
     const float* below;       // [2, rows, D], the output of the layer below for each packed word,
@@ -717,10 +719,16 @@ extern "C" bool elmo_forward(const Job* job) { return run<Forward<float>>(*job);
 extern "C" bool elmo_forward_bfloat16(const Job* job) { return run<Forward<BFloat16>>(*job); }
 extern "C" bool elmo_backward(const Job* job) { return run<Backward>(*job); }
 
-// Returns whether this processor has instructions for products of bfloat16.
+// Returns the version of `Job` and of these functions: raise it, and JOB_VERSION in native.py, when one of them changes.
+extern "C" int elmo_job_version() { return 1; }
+
+// Returns whether this processor has instructions for products of bfloat16, whatever the level has.
 extern "C" bool elmo_has_bfloat16_products() {
-#if defined(__AVX512BF16__) || defined(__AMX_BF16__) || defined(__ARM_FEATURE_BF16)
-    return true;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16");
+#elif defined(__aarch64__) && defined(__linux__) && defined(HWCAP2_BF16)
+    return getauxval(AT_HWCAP2) & HWCAP2_BF16;
 #else
     return false;
 #endif
