@@ -106,7 +106,8 @@ def load() -> ctypes.CDLL | NotBuiltError:
     except NotBuiltError as error:
         logger.warning(
             f"elmo_hf computes LSTMs on this CPU by torch, which takes {SLOWER} times as long as its compiled code: "
-            f"{error}. Install elmo_hf from a wheel for this machine, or again where there is a C++ compiler."
+            f"{error}. Install a wheel of elmo_hf for this machine, or its source again where there is a C++ "
+            "compiler, with `pip install --force-reinstall --no-deps --no-cache-dir`."
         )
         return error
     logger.info(f"elmo_hf runs its compiled recurrence on the CPU: {path.name}")

@@ -1,5 +1,7 @@
 """`model.recurrence_elmo`: the fast path and the readable one agree in outputs, states and gradients."""
 
+import contextlib
+import copy
 import logging
 import re
 import sys
@@ -69,32 +71,59 @@ NATIVE_CASES = [
 ]
 
 
-@pytest.fixture(params=[*native.usable_libraries()] or [None])
-def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each level of instructions that this processor has."""
-    assert request.param, "the suite needs the compiled code: install elmo_hf again where there is a C++ compiler"
-    monkeypatch.setenv("ELMO_HF_LEVEL", request.param)
-    native.load.cache_clear()
-    assert not isinstance(native.load(), Exception)
-    yield
+# of the levels of instructions that this processor has, the highest first
+LEVELS = [*native.usable_libraries()] or [None]
+
+
+@contextlib.contextmanager
+def running_at(level: str | None) -> Iterator[None]:
+    assert level, "the suite needs the compiled code: install elmo_hf again where there is a C++ compiler"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELMO_HF_LEVEL", level)
+        native.load.cache_clear()
+        assert not isinstance(native.load(), Exception)
+        yield
     native.load.cache_clear()
 
 
-@pytest.fixture(params=[1, 2, 5])
-def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.fixture(params=LEVELS)
+def compiled(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each level of instructions."""
+    with running_at(request.param):
+        yield
+
+
+@pytest.fixture(params=[(LEVELS[0], 1), (LEVELS[0], 2), (LEVELS[0], 5), *((level, 2) for level in LEVELS[1:])])
+def compiled_in_threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The highest level of instructions in several numbers of threads, and the lower ones in two."""
+    level, threads = request.param
     before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield
+    torch.set_num_threads(threads)
+    with running_at(level):
+        yield
     torch.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("compiled", "threads")
-@pytest.mark.parametrize("case", NATIVE_CASES)
-def test_compiled_agrees_with_reference(case: dict) -> None:
-    call = random_layer(**case)
+@pytest.fixture(scope="module", params=NATIVE_CASES)
+def solved(request: pytest.FixtureRequest) -> tuple:
+    """A case, its layer, and the outputs and states that the reference computes once for all levels and threads."""
+    call = random_layer(**request.param)
+    with torch.no_grad():
+        return request.param, call, *reference_lstm(call)
+
+
+@pytest.fixture(scope="module", params=NATIVE_CASES[:-2])
+def differentiated(request: pytest.FixtureRequest) -> tuple:
+    """A layer and its gradients by the reference, computed once."""
+    call = random_layer(**request.param)
+    return call, gradients(reference_lstm(call), call)
+
+
+@pytest.mark.usefixtures("compiled_in_threads")
+def test_compiled_agrees_with_reference(solved: tuple) -> None:
+    case, call, slow, slow_state = solved
 
     fast, fast_state = run_by("native")(single(call))
-    slow, slow_state = reference_lstm(call)
 
     # sums of more terms, of which some cancel
     atol = 2e-6 if case.get("width", 0) < 500 else 2e-5
@@ -102,15 +131,14 @@ def test_compiled_agrees_with_reference(case: dict) -> None:
     torch.testing.assert_close(tuple(part.double() for part in fast_state), slow_state, atol=atol, rtol=1e-5)
 
 
-@pytest.mark.usefixtures("compiled", "threads")
-@pytest.mark.parametrize("case", NATIVE_CASES[: len(CASES) + 6])
-def test_gradients_of_the_compiled_agree_with_reference(case: dict) -> None:
-    call = random_layer(**case)
+@pytest.mark.usefixtures("compiled_in_threads")
+def test_gradients_of_the_compiled_agree_with_reference(differentiated: tuple) -> None:
+    call, wanted = differentiated
     same = single(call)
 
     fast = gradients(run_by("native")(same), same)
 
-    for one, other in zip(fast, gradients(reference_lstm(call), call), strict=True):
+    for one, other in zip(fast, wanted, strict=True):
         torch.testing.assert_close(one.double(), other, atol=1e-4, rtol=1e-4)
 
 
@@ -276,23 +304,32 @@ def reading_reference(
 ) -> tuple:
     """The readable path in float64."""
     wide = [None if matrix is None else matrix.double() for matrix in weights[:2]]
-    inputs = InputProjections(nn.ModuleList(projections.modules).double(), 1.0).apply(below.double())
+    inputs = InputProjections(nn.ModuleList(copy.deepcopy(projections.modules)).double(), 1.0).apply(below.double())
     state = tuple(part.double() for part in state)
     return reference_lstm(LstmCall(inputs, None, batch_sizes, state, LstmWeights(*wide, *weights[2:])))
 
 
+@pytest.fixture(scope="module", params=[0, 45, 600])
+def below_width(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+@pytest.fixture(scope="module", params=READING_CASES)
+def read(request: pytest.FixtureRequest, below_width: int) -> tuple:
+    """Arguments of `run_lstm`, and the outputs and states that the reference computes once."""
+    with torch.no_grad():
+        arguments = random_reading(request.param, torch.float32, below_width)
+        return arguments, *reading_reference(*arguments)
+
+
 @torch.no_grad()
-@pytest.mark.usefixtures("compiled", "threads")
-@pytest.mark.parametrize("below_width", [0, 45, 600])
-@pytest.mark.parametrize("case", READING_CASES)
-def test_reading_agrees_with_the_reference(case: dict, below_width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = random_reading(case, torch.float32, below_width)
+@pytest.mark.usefixtures("compiled_in_threads")
+def test_reading_agrees_with_the_reference(read: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments, wanted, wanted_state = read
     monkeypatch.setattr(InputProjections, "apply", None)
 
     outputs, state = run_lstm(*arguments)
 
-    monkeypatch.undo()
-    wanted, wanted_state = reading_reference(*arguments)
     torch.testing.assert_close(outputs.double(), wanted, atol=2e-5, rtol=1e-5)
     torch.testing.assert_close(tuple(part.double() for part in state), wanted_state, atol=2e-5, rtol=1e-5)
 
