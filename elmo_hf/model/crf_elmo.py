@@ -30,6 +30,7 @@ from torch import nn
 
 from .configuration_elmo import ElmoConfig
 from .inputs_elmo import IGNORED
+from .scan_elmo import is_exporting, scan
 
 
 # the prefixes of each scheme: for the first word of a span, one inside, the last, and the only one
@@ -130,6 +131,8 @@ class ElmoLabelSequence(nn.Module):
     def forward(self, scores: torch.Tensor, words: torch.Tensor) -> Chains:
         """Move the words of each row to its left, drop positions that no sentence fills, and add the weights.
 
+        An exported program drops none.
+
         Args:
             scores: `[B, T, K]`, the score of each label at each position.
             words: `[B, T]`, true at words.
@@ -140,8 +143,9 @@ class ElmoLabelSequence(nn.Module):
         # two more positions, without a word
         positions = nn.functional.pad(~words, (0, 2), value=True).byte().argsort(dim=1, stable=True)
         mask = torch.arange(positions.shape[1], device=words.device) < words.sum(dim=1, keepdim=True)
-        longest = max(int(mask.any(dim=0).sum()), 2)
-        positions, mask = positions[:, :longest], mask[:, :longest]
+        if not is_exporting():
+            longest = max(int(mask.any(dim=0).sum()), 2)
+            positions, mask = positions[:, :longest], mask[:, :longest]
         weights = self.pair_weights(scores)
         dtype = torch.promote_types(torch.promote_types(scores.dtype, weights[0].dtype), torch.float32)
         scores = nn.functional.pad(scores.to(dtype), (0, 0, 0, 2))
@@ -214,7 +218,7 @@ class ElmoLabelSequence(nn.Module):
         found = score(chains if allowed is None else forbid(chains, allowed))
         if allowed is not None:
             stuck = found[:, 0].amax(dim=1).isneginf()
-            if stuck.any():
+            if is_exporting() or stuck.any():
                 found = torch.where(stuck[:, None, None], score(chains), found)
         return found
 
@@ -315,26 +319,42 @@ def max_marginals(chains: Chains) -> torch.Tensor:
         `[B, M, K]`; at each word, the label on the best sequence scores higher than all others. If every sequence is
         forbidden, all scores are minus infinity.
     """
-    longest = chains.scores.shape[1]
-    # from the end: the best score of what follows each label, and the label that it begins with
-    rest = [chains.ends.expand_as(chains.scores[:, 0])]
-    next_labels: list[torch.Tensor] = []
-    for time in range(longest - 1, 0, -1):
+    # [M, B, K], [M, B, 1], [B, K]
+    scores, mask = chains.scores.transpose(0, 1), chains.mask.t()[:, :, None]
+    starts, ends = (part.expand_as(scores[0]).contiguous() for part in (chains.starts, chains.ends))
+
+    def end_with(rest: torch.Tensor, place: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Find the best score of what follows each label of the word before."""
+        score, is_word = place
         # [B, K, K]
-        pairs = chains.transitions + (chains.scores[:, time] + rest[0])[:, None]
-        best, label = pairs.max(dim=2)
-        rest.insert(0, torch.where(chains.mask[:, time, None], best, chains.ends))
-        next_labels.insert(0, label)
-    # from the beginning: the best score of what precedes each label, and the best sequence
-    before = chains.starts.expand_as(chains.scores[:, 0])
-    marginals = [before + chains.scores[:, 0] + rest[0]]
-    path = [marginals[0].argmax(dim=1, keepdim=True)]
-    for time in range(1, longest):
-        pairs = (before + chains.scores[:, time - 1])[:, :, None] + chains.transitions
-        before = pairs.amax(dim=1)
-        marginals.append(before + chains.scores[:, time] + rest[time])
-        path.append(next_labels[time - 1].gather(1, path[-1]))
-    return raise_path(torch.stack(marginals, dim=1), torch.stack(path, dim=1))
+        best = (chains.transitions + (score + rest)[:, None]).amax(dim=2)
+        rest = torch.where(is_word, best, ends)
+        return rest, rest.clone()
+
+    def begin_with(sums: torch.Tensor, place: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Find the best score of each label with what precedes it."""
+        score, rest = place
+        sums = (sums[:, :, None] + chains.transitions).amax(dim=1) + score
+        return sums, sums + rest
+
+    def go_on(label: torch.Tensor, place: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Find the label that follows on the best sequence."""
+        label = (transitions[label.squeeze(1)] + place[0]).argmax(dim=1, keepdim=True)
+        return label, label.clone()
+
+    # [M, B, K]
+    # a copy: the exporter would take the state of a step for `ends`, which the step reads too
+    _, rest = scan(end_with, ends.clone(), (scores[1:].flip(0), mask[1:].flip(0)))
+    rest = torch.cat([rest.flip(0), ends[None]])
+    sums = starts + scores[0]
+    first = sums + rest[0]
+    _, marginals = scan(begin_with, sums, (scores[1:], rest[1:]))
+    # a scan of integers has no gradients
+    label, transitions = first.detach().argmax(dim=1, keepdim=True), chains.transitions.detach()
+    _, path = scan(go_on, label, ((scores[1:] + rest[1:]).detach(),))
+    # [B, M, K], [B, M, 1]
+    marginals, path = torch.cat([first[None], marginals]), torch.cat([label[None], path])
+    return raise_path(marginals.transpose(0, 1), path.transpose(0, 1))
 
 
 def sum_marginals(chains: Chains) -> torch.Tensor:

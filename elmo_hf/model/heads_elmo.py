@@ -178,7 +178,7 @@ class ElmoHighwayLstm(nn.Module):
 
     # as `ElmoModel.forward`
     @torch.compiler.disable
-    def forward(self, vectors: torch.Tensor, packing: Packing) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, packing: Packing | Grid) -> torch.Tensor:
         """Read the words of each sentence.
 
         Args:
@@ -247,8 +247,6 @@ class ElmoRoleHead(nn.Module):
             `[B, T, E]`, zero where there is no word.
         """
         packing = pack_words(words)
-        if isinstance(packing, Grid):
-            raise ValueError("The head 'alternating-lstm' cannot be exported: export the model under it, `elmo`.")
         states = torch.cat([self.dropout(vectors), self.predicate_embeddings(predicates).to(vectors.dtype)], dim=2)
         for layer in self.layers:
             states = layer(states, packing)
@@ -417,7 +415,8 @@ class ElmoEsimHead(nn.Module):
         of_first, of_second = words & (sentences == 1), words & (sentences == 2)
         words = torch.cat([of_first, of_second])
         encoded = self.encoder(vectors.repeat(2, 1, 1), words, None if mix is None else mix.repeat(2, 1, 1))
-        first, second = encoded.chunk(2)
+        # an exported program splits a number that it knows
+        first, second = encoded.unflatten(0, (2, -1))
         # [B, T, T]
         similarity = first @ second.transpose(1, 2)
         # [2 * B, T, E]
@@ -432,7 +431,7 @@ class ElmoEsimHead(nn.Module):
         composed = self.composition(self.dropout(self.projection(joined).relu()), words)
         pooled = torch.cat([mean_over_words(composed, words), max_over_words(composed, words)], dim=1)
         # [B, 8 * C]
-        features = torch.cat(pooled.chunk(2), dim=1)
+        features = torch.cat([*pooled.unflatten(0, (2, -1))], dim=1)
         return self.summary(self.dropout(features)).tanh()
 
 
@@ -577,7 +576,7 @@ class ElmoBidafHead(nn.Module):
             None if mix is None else mix.repeat(2, 1, 1),
         )
         # [B, T, E]
-        question, context = self.dropout(encoded).chunk(2)
+        question, context = self.dropout(encoded).unflatten(0, (2, -1))
         # [B, T of the context, T of the question]
         similarity = self.similarity(context, question)
         found = attend(similarity, question, of_question)

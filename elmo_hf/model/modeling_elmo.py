@@ -85,9 +85,10 @@ from .outputs_elmo import (
     ElmoTokenClassifierOutput,
     LayerState,
 )
-from .packing_elmo import is_exporting, pack_words
+from .packing_elmo import pack_words
 from .recurrence_elmo import read_sentences as read_sentences
 from .scan_elmo import Grid as Grid
+from .scan_elmo import is_exporting
 from .softmax_elmo import ElmoSoftmax, log_uniform
 from .task_embeddings_elmo import ElmoTaskEmbeddings, ElmoTaskWords
 from .token_encoder_elmo import ElmoHighwayGate, ElmoTokenEncoder
@@ -1361,6 +1362,11 @@ class ElmoForCoreferenceResolution(ElmoTaskModel):
             raise ValueError(
                 f"`input_ids` is {shape}; this model takes (documents, sentences, words), at least one document, or "
                 "(sentences, words) of one."
+            )
+        if is_exporting():
+            raise ValueError(
+                "ElmoForCoreferenceResolution cannot be exported, because it chooses spans one by one: export the "
+                "biLM under it, `elmo`, and pass its layers to this model as `bilm_layers`."
             )
         documents = len(input_ids) if input_ids.ndim == 3 else 1
 

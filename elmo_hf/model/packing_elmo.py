@@ -22,15 +22,12 @@ from typing import NamedTuple
 import torch
 
 from .kernels_elmo import is_transformed
-from .scan_elmo import Grid, pack_grid
+from .scan_elmo import Grid, is_exporting, pack_grid
 
 
 # Common CPU libraries add up products of fewer rows in another order. With a few more rows, a sentence gets the same
 # bits alone as in a batch; the additional rows are never read.
 FEWEST_ROWS = 16
-
-# torch 2.6 does not know whether it exports, and cannot export the loop over the words either
-is_exporting = getattr(torch.compiler, "is_exporting", bool)
 
 
 class Packing(NamedTuple):
@@ -109,4 +106,4 @@ def fill_up(rows: torch.Tensor) -> torch.Tensor:
     return torch.cat([rows, rows[:1].expand(FEWEST_ROWS - len(rows), *rows.shape[1:])])
 
 
-__all__ = ["Packing", "fill_up", "gather_words", "is_exporting", "pack_words", "scatter_words", "to_list"]
+__all__ = ["Packing", "fill_up", "gather_words", "pack_words", "scatter_words", "to_list"]

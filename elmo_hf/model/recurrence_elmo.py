@@ -248,7 +248,7 @@ def read_sentences(
     if isinstance(packing, Grid):
         inputs = projections.apply(below)
         initial = initial[0].to(inputs), initial[1].to(inputs)
-        outputs, final = scan_lstm(inputs, packing.is_word, initial, weights)
+        outputs, final = scan_lstm(inputs, packing.is_word, initial, weights, projections.carry(below))
     else:
         if dropout is not None:
             dropout = dropout[packing.sentences].transpose(0, 1)

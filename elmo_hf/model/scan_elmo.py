@@ -13,13 +13,21 @@
 # limitations under the License.
 """The recurrence for `torch.export`: a loop over a padded batch that does not depend on the sentences' lengths.
 
-Shape notation: `B` sentences, `T` words with padding, `P` width of one direction's output, `C` width of the cell. The
-leading 2 is the direction: 0 reads a sentence from its first word, 1 from its last.
+`scan` is such a loop, for whatever else goes from word to word.
+
+Shape notation: `B` sentences, `T` words with padding, `P` width of one direction's output, `C` width of the cell, `G`
+gates: 4, or 5 with a highway. The leading 2 is the direction: 0 reads a sentence from its first word, 1 from its last.
+A layer that reads in one direction has 1 there.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+
+
+# torch 2.6 does not know whether it exports, and cannot export a loop over the words either
+is_exporting = getattr(torch.compiler, "is_exporting", bool)
 
 
 class Grid(NamedTuple):
@@ -35,6 +43,37 @@ class Grid(NamedTuple):
     words: torch.Tensor
     is_word: torch.Tensor
 
+    def one_way(self, direction: int) -> "Grid":
+        """Return the grid for a layer that reads in one direction: `words` is `[1, T * B]`, `is_word` `[T, 1, B]`."""
+        one = slice(direction, direction + 1)
+        return self._replace(words=self.words[one], is_word=self.is_word[:, one])
+
+
+def scan(
+    step: Callable[[Any, Any], tuple[Any, torch.Tensor]], state: Any, places: tuple[torch.Tensor, ...]
+) -> tuple[Any, torch.Tensor]:
+    """Call a step for each time; in an exported program, the loop is one operation.
+
+    Args:
+        step: Takes the state and what each of `places` has at a time, and returns the next state and the output of the
+            time, which is no tensor of the state.
+        state: A tensor or a tuple of them.
+        places: `[T, ...]` each.
+
+    Returns:
+        The last state, and the outputs, `[T, ...]`.
+    """
+    if is_exporting():
+        # not public yet, and only exports need it
+        from torch._higher_order_ops.scan import scan as scan_in_program
+
+        return scan_in_program(step, state, places)
+    outputs = []
+    for place in zip(*places, strict=True):
+        state, output = step(state, place)
+        outputs.append(output)
+    return state, torch.stack(outputs)
+
 
 def pack_grid(mask: torch.Tensor) -> Grid:
     """List all positions of a batch `[B, T]`, true at words."""
@@ -47,44 +86,52 @@ def pack_grid(mask: torch.Tensor) -> Grid:
 
 
 def scan_lstm(
-    inputs: torch.Tensor, is_word: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], weights: Any
+    inputs: torch.Tensor,
+    is_word: torch.Tensor,
+    state: tuple[torch.Tensor, torch.Tensor],
+    weights: Any,
+    carried: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Scan every position; carry the state unchanged through padding.
 
-    The loop is one operation of the exported program, so it runs as many steps as a batch has words.
-
     Args:
-        inputs: `[2, T * B, 4 * C]`, the inputs of the gates i, f, g, o with the bias.
+        inputs: `[2, T * B, G * C]`, the inputs of the gates i, f, g, o, and r with a highway, with the bias.
         is_word: As in `Grid`.
         state: `[2, B, P]` and `[2, B, C]`, the initial hidden and cell state.
         weights: The `LstmWeights` of a step.
+        carried: `[2, T * B, C]`, what a highway carries around the cell; `None` without one.
 
     Returns:
         The hidden states `[2, T * B, P]`, zero at padding, and the final state.
     """
-    # not public yet, and only exports need it
-    from torch._higher_order_ops.scan import scan
 
     def step(
-        state: tuple[torch.Tensor, torch.Tensor], position: tuple[torch.Tensor, torch.Tensor]
+        state: tuple[torch.Tensor, torch.Tensor], place: tuple[torch.Tensor, ...]
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
-        (hidden, cell), (gate_inputs, is_word) = state, position
-        i, f, g, o = torch.baddbmm(gate_inputs, hidden, weights.recurrent).chunk(4, dim=2)
+        (hidden, cell), (gate_inputs, is_word, *around) = state, place
+        i, f, g, o, *r = torch.baddbmm(gate_inputs, hidden, weights.recurrent).chunk(4 + len(around), dim=2)
         # [2, B, C]
         next_cell = clip(f.sigmoid() * cell + i.sigmoid() * g.tanh(), weights.cell_clip)
         # [2, B, P]
         next_hidden = o.sigmoid() * next_cell.tanh()
+        if around:
+            share = r[0].sigmoid()
+            next_hidden = share * next_hidden + (1 - share) * around[0]
         if weights.output is not None:
             next_hidden = clip(torch.bmm(next_hidden, weights.output), weights.projection_clip)
         carried = torch.where(is_word, next_hidden, hidden), torch.where(is_word, next_cell, cell)
         return carried, next_hidden * is_word
 
-    length, _, batch_size = is_word.shape
-    # [T, 2, B, 4 * C]
-    gate_inputs = inputs.reshape(2, length, batch_size, inputs.shape[2]).transpose(0, 1)
-    state, outputs = scan(step, state, (gate_inputs, is_word[..., None]))
+    length, directions, batch_size = is_word.shape
+    # [T, 2, B, G * C], and [T, 2, B, C] with a highway
+    gate_inputs, *around = (
+        part.reshape(directions, length, batch_size, part.shape[2]).transpose(0, 1)
+        for part in (inputs, carried)
+        if part is not None
+    )
+    state, outputs = scan(step, state, (gate_inputs, is_word[..., None], *around))
     # [T, 2, B, P] -> [2, T * B, P]
-    return outputs.transpose(0, 1).reshape(2, length * batch_size, outputs.shape[3]), state
+    return outputs.transpose(0, 1).reshape(directions, length * batch_size, outputs.shape[3]), state
 
 
 def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:
@@ -92,4 +139,4 @@ def clip(values: torch.Tensor, limit: float | None) -> torch.Tensor:
     return values if limit is None else values.clamp(-limit, limit)
 
 
-__all__ = ["Grid", "clip", "pack_grid", "scan_lstm"]
+__all__ = ["Grid", "clip", "is_exporting", "pack_grid", "scan", "scan_lstm"]

@@ -23,7 +23,8 @@ from transformers.activations import ACT2FN
 
 from .configuration_elmo import ElmoConfig
 from .kernels_elmo import is_trained, linear
-from .packing_elmo import fill_up, is_exporting, to_list
+from .packing_elmo import fill_up, to_list
+from .scan_elmo import is_exporting
 from .word_cache_elmo import WordCache
 
 

@@ -3,8 +3,16 @@
 import pytest
 import torch
 
-from elmo_hf import ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel
-from support.tiny_models import batch, tensors, tiny_model
+from elmo_hf import (
+    ElmoForCoreferenceResolution,
+    ElmoForMaskedLM,
+    ElmoForPreTraining,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+)
+from support.tiny_models import Batch, batch, row, stack, tensors, tiny_model
 
 
 # the exporter warns about itself
@@ -56,3 +64,52 @@ def test_exports_words_characters_layers_and_state() -> None:
 )
 def test_exports_every_configuration(cls: type, fields: dict) -> None:
     check(cls, **fields)
+
+
+NAMES = dict(enumerate(["O", "B-X", "I-X", "B-Y", "I-Y"]))
+ROLES = {"id2label": NAMES, "label2id": {name: number for number, name in NAMES.items()}}
+
+
+def rows_for(model: ElmoModel, lengths: list[int], *, left: bool = False) -> Batch:
+    """Sentences of so many words, or pairs of them, as the head of a model reads them."""
+    count = 2 if model.config.head == "esim" or isinstance(model, ElmoForQuestionAnswering) else 1
+    rows = stack([row(*[length] * count, model=model, seed=length) for length in lengths], left=left)
+    if model.config.head == "alternating-lstm":
+        rows["token_type_ids"] = torch.zeros_like(rows["input_ids"])
+        rows["token_type_ids"][:, rows["input_ids"].shape[1] // 2] = 1
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cls", "fields"),
+    [
+        (ElmoForTokenClassification, {"head": "bilstm-crf", **ROLES}),
+        (ElmoForTokenClassification, {"head": "alternating-lstm", **ROLES}),
+        (ElmoForSequenceClassification, {"head": "bcn"}),
+        (ElmoForSequenceClassification, {"head": "esim"}),
+        (ElmoForQuestionAnswering, {"head": "linear"}),
+        (ElmoForQuestionAnswering, {"head": "bidaf"}),
+    ],
+    ids=["names", "roles", "sentences", "pairs", "spans", "answers"],
+)
+def test_exports_every_head(cls: type, fields: dict) -> None:
+    mix_at = "input" if fields["head"] == "linear" else "both"
+    model = tiny_model(cls, head_hidden_size=6, mix_at=mix_at, **fields)
+    axes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("words")}
+    example = rows_for(model, [4, 2, 7])
+
+    program = torch.export.export(model, (), example, dynamic_shapes=dict.fromkeys(example, axes)).module()
+
+    for lengths in SHAPES:
+        for left in (False, True):
+            inputs = rows_for(model, lengths, left=left)
+            with torch.no_grad():
+                torch.testing.assert_close(tensors(program(**inputs)), tensors(model(**inputs)), atol=1e-5, rtol=0)
+
+
+def test_says_that_coreference_is_not_exported() -> None:
+    model = tiny_model(ElmoForCoreferenceResolution, head_hidden_size=6)
+
+    with pytest.raises(ValueError, match="cannot be exported, because it chooses spans one by one: export the"):
+        torch.export.export(model, (), rows_for(model, [3]))

@@ -1,7 +1,5 @@
 """`model.scan_elmo`: the loop of an export agrees with the readable recurrence."""
 
-import importlib
-
 import pytest
 import torch
 
@@ -12,18 +10,7 @@ from elmo_hf.model.scan_elmo import pack_grid, scan_lstm
 
 @pytest.mark.parametrize("clip", [0.4, None])
 @pytest.mark.parametrize("projected", [True, False])
-def test_the_loop_of_an_export_agrees_with_the_reference(
-    clip: float | None, projected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def plain_scan(step: object, state: object, places: tuple) -> tuple:
-        outputs = []
-        for place in zip(*places, strict=True):
-            state, output = step(state, place)
-            outputs.append(output)
-        return state, torch.stack(outputs)
-
-    # the package holds a function under the name of this module
-    monkeypatch.setattr(importlib.import_module("torch._higher_order_ops.scan"), "scan", plain_scan)
+def test_the_loop_of_an_export_agrees_with_the_reference(clip: float | None, projected: bool) -> None:
     # holes, nothing, and padding at either side
     mask = torch.tensor([[1, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]]).bool()
     width, cell = (3, 5) if projected else (5, 5)
@@ -52,3 +39,22 @@ def test_the_loop_of_an_export_agrees_with_the_reference(
     )
     torch.testing.assert_close(tuple(part[:, packed.sentences] for part in ended), wanted_ended)
     assert outputs.isfinite().all()
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_the_loop_of_a_layer_with_a_highway_agrees_with_the_reference(direction: int) -> None:
+    mask, width = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1], [0, 1, 0, 0]]).bool(), 5
+    inputs, carried = (torch.randn(1, mask.numel(), size, dtype=torch.float64) for size in (5 * width, width))
+    weights = LstmWeights(torch.randn(1, width, 5 * width, dtype=torch.float64), None, None, None)
+    state = (torch.zeros(1, 3, width, dtype=torch.float64),) * 2
+    every, packed = pack_grid(mask).one_way(direction), pack_words(mask).one_way(direction)
+
+    outputs, _ = scan_lstm(inputs[:, every.words[0]], every.is_word, state, weights, carried[:, every.words[0]])
+
+    few = packed.words[0]
+    wanted, _ = reference_lstm(LstmCall(inputs[:, few], None, packed.batch_sizes, state, weights, carried[:, few]))
+    places = torch.zeros(mask.numel(), width, dtype=torch.float64)
+    torch.testing.assert_close(
+        places.index_put((every.words[0],), outputs[0]),
+        places.index_put((few[: wanted.shape[1]],), wanted[0]),
+    )
