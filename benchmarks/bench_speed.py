@@ -1,10 +1,10 @@
 """Words a second beside AllenNLP: vectors, training of a tagger, and tokenizing, with the same weights and sentences.
 
-    python benchmarks/bench_speed.py brown.inorder.txt.gz --peer PYTHON --threads 2
+    python benchmarks/bench_speed.py brown.inorder.txt.gz --peer PYTHON --threads 2 --output speed.svg
 
 `PYTHON` is that of an environment with AllenNLP 2.10.1 (see README.md). Both sides run in processes of their own and
 take turns with the same batches, round after round; a ratio is the median over the rounds. Weights are random, in the
-sizes of the releases. The vectors of the first batch are compared.
+sizes of the releases. The vectors of the first batch are compared. The picture shows the words a second of vectors.
 """
 
 import argparse
@@ -20,20 +20,38 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from transformers.utils import logging
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+from elmo_hf.integrations.plotting import DOT, QUERY, check_picture, save_picture
 from elmo_hf_conversion import export
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 # width of the cells, of the projection, and highway layers of AllenNLP's releases
 SIZES = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "original": (4096, 512, 2)}
 FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 WORKERS = Path(__file__).parent / "workers"
+# the sentences of a batch whose vectors the picture shows
+DRAWN = ("1", "8", "32", "128 sorted")
+
+
+class Speed(NamedTuple):
+    """How fast both sides make the vectors of batches, in words a second; `theirs` is None without AllenNLP."""
+
+    size: str
+    dtype: str
+    batches: str
+    mine: float
+    theirs: float | None
 
 
 class Side:
@@ -115,8 +133,8 @@ class Benchmark:
         self.cost = 0.0
         self.peak = 0.0
 
-    def compare(self, title: str, do: str, name: str, peer_name: str | None = None) -> None:
-        """Let the sides take turns; print words a second of both, and the ratio.
+    def compare(self, title: str, do: str, name: str, peer_name: str | None = None) -> tuple[float, float | None]:
+        """Let the sides take turns; print words a second of both, and the ratio; return the words a second.
 
         Args:
             title: What it is called.
@@ -139,14 +157,15 @@ class Benchmark:
                         # boundaries are computed, too
                         rows = sum(len(sentence) + 2 for batch in batches for sentence in batch)
                         shares.append(self.cost * rows / answer["layers"] / self.peak)
-        (mine, *theirs) = speeds.values()
-        line = f"{title:<34} {statistics.median(mine):>10,.0f}"
-        if theirs:
-            ratio = statistics.median(one / other for one, other in zip(mine, theirs[0], strict=True))
-            line += f" {statistics.median(theirs[0]):>10,.0f} {ratio:>7.2f}"
+        medians = [statistics.median(rounds) for rounds in speeds.values()]
+        line = f"{title:<34}" + "".join(f" {median:>10,.0f}" for median in medians)
+        if len(medians) > 1:
+            ratio = statistics.median(one / other for one, other in zip(*speeds.values(), strict=True))
+            line += f" {ratio:>7.2f}"
         if shares:
             line += f"  recurrence at {statistics.median(shares):.0%} of the machine's products"
         print(line, flush=True)
+        return medians[0], medians[1] if len(medians) > 1 else None
 
     def memory(self) -> None:
         """Print the peak memory of the sides."""
@@ -205,38 +224,81 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=4, help="in a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, help="new picture of the vectors' speed: .svg, .png or .pdf")
     options = parser.parse_args()
+    if options.output:
+        check_picture(options.output)
     logging.disable_progress_bar()
     options.batches = make_batches(options.corpus, options.batches)
     print(f"{platform.machine()}, {os.cpu_count()} cores, {options.threads} threads; words/s, and their ratio")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "batches.json").write_text(json.dumps(options.batches), encoding="utf-8")
+        speeds = []
         for size, what in itertools.product(options.sizes, options.what):
             if not (folder / size).exists():
                 make_model(size, folder)
-            run(options, folder, size, what)
+            speeds += run(options, folder, size, what)
+    if options.output:
+        save_picture(draw(speeds), options.output)
+        print(f"Drew {options.output}.")
 
 
-def run(options: argparse.Namespace, folder: Path, size: str, what: str) -> None:
-    """Measure one thing with one model."""
+def run(options: argparse.Namespace, folder: Path, size: str, what: str) -> list[Speed]:
+    """Measure one thing with one model, and return the speeds of vectors."""
+    speeds = []
     trained = what if what in ("frozen", "all") else "nothing"
     dtype = "bfloat16" if what == "bfloat16" else "float32"
     print(f"\n{'':<34} {'elmo_hf':>10} {'AllenNLP':>10} {'ratio':>7}")
     with started(options, folder, size, trained, dtype) as benchmark:
         if what in ("vectors", "bfloat16"):
             benchmark.check(folder)
-            for name in ("1", "8", "32", "32 sorted"):
-                benchmark.compare(f"batches of {name}", "embed", name)
+            speeds += [
+                Speed(size, dtype, name, *benchmark.compare(f"batches of {name}", "embed", name))
+                for name in ("1", "8", "32", "32 sorted")
+            ]
             benchmark.memory()
             for name, peer_name in (("128", "128"), ("128 sorted", "128 sorted"), ("128 sorted", "32 sorted")):
                 beside = f" beside {peer_name}" if peer_name != name else ""
-                benchmark.compare(f"batches of {name}{beside}", "embed", name, peer_name)
+                found = benchmark.compare(f"batches of {name}{beside}", "embed", name, peer_name)
+                if name == peer_name:
+                    speeds.append(Speed(size, dtype, name, *found))
         elif what == "tokens":
             benchmark.compare("tokenizing", "tokenize", "tokens")
         else:
             benchmark.compare("training a tagger, batches of 32", "train", "32")
             benchmark.memory()
+    return speeds
+
+
+def draw(speeds: list[Speed]) -> "Figure":
+    """Draw the words a second of vectors: a part for each size, bars for each dtype and for AllenNLP."""
+    from matplotlib.figure import Figure
+
+    sizes = list(dict.fromkeys(speed.size for speed in speeds))
+    figure = Figure(figsize=(4.2 * len(sizes), 3.4), layout="constrained")
+    for size, axes in zip(sizes, figure.subplots(1, len(sizes), squeeze=False)[0], strict=True):
+        draw_size(axes, [speed for speed in speeds if speed.size == size and speed.batches in DRAWN])
+        axes.set_title(f"{size} size")
+    return figure
+
+
+def draw_size(axes: "Axes", speeds: list[Speed]) -> None:
+    """Draw the bars of one size."""
+    named = {f"elmo_hf, {dtype}": (dtype, "mine") for dtype in dict.fromkeys(speed.dtype for speed in speeds)}
+    if speeds[0].theirs:
+        named["AllenNLP, float32"] = ("float32", "theirs")
+    colors = dict(zip(named, (DOT, "#56B4E9", QUERY) if len(named) > 2 else (DOT, QUERY), strict=False))
+    for place, (label, (dtype, side)) in enumerate(named.items()):
+        own = [speed for speed in speeds if speed.dtype == dtype]
+        starts = [number + (place - (len(named) - 1) / 2) * 0.27 for number in range(len(own))]
+        bars = axes.bar(starts, [getattr(speed, side) for speed in own], 0.25, label=label, color=colors[label])
+        axes.bar_label(bars, fmt="{:,.0f}", fontsize=6)
+    axes.set_xticks(range(len(DRAWN)), [name.replace(" ", "\n") for name in DRAWN])
+    axes.set_xlabel("sentences in a batch")
+    axes.set_ylabel("words per second")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
 
 
 if __name__ == "__main__":
