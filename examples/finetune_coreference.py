@@ -219,6 +219,11 @@ def main() -> None:
     splitter = SentenceSplitter("en") if pronouns else None
     if not options.keep_singletons:
         splits = {name: [drop_singletons(document) for document in part] for name, part in splits.items()}
+    if not any(document.clusters for document in splits.get("train", [])) and "train" in splits:
+        raise ElmoError(
+            f"{options.source_of('train')} has no clusters{'' if options.keep_singletons else ' of two mentions'}: "
+            "give documents in which they are marked."
+        )
     vectors = find_word_vectors(
         options,
         {name: [words for document in part for words in document.sentences] for name, part in splits.items()},

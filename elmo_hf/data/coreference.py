@@ -6,9 +6,10 @@ the mentions of one thing.
 
 import json
 import logging
+import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any, NamedTuple, TextIO, TypeAlias
 
 from elmo_hf.errors import ElmoError
@@ -66,7 +67,8 @@ def read_documents(path: Source, lines: Iterable[str] | None = None) -> list[Doc
     """Read documents from the files of CoNLL-2012, or from JSON Lines with a document on each line.
 
     A line of JSON has `sentences`, a list of words each, and `clusters`, lists of mentions `[first, last]`; it may
-    have a name, `doc` or `doc_key`, `speakers` of the words, and `part`. Clusters that share a mention become one.
+    have a name, `doc` or `doc_key`, `speakers` of the words, and `part`. In place of `clusters` it may have PreCo's
+    `mention_clusters`, with mentions `[sentence, first, end]`. Clusters that share a mention become one.
 
     Args:
         path: A file in UTF-8, plain or compressed, or `-` for standard input.
@@ -145,7 +147,9 @@ def document_of(record: Mapping[str, Any], number: int) -> Document:
         raise ElmoError(f"part is {part!r:.80}: give a number from 0.")
     length = sum(map(len, sentences))  # type: ignore[arg-type]
     given = record.get("clusters")
-    clusters = merge_clusters(_checked_clusters([] if given is None else given, length), name)
+    if given is None:
+        given = _clusters_of_preco(record.get("mention_clusters", []), sentences)  # type: ignore[arg-type]  # checked
+    clusters = merge_clusters(_checked_clusters(given, length), name)
     return Document(name, sentences, clusters, speakers, part)  # type: ignore[arg-type]  # checked above
 
 
@@ -166,6 +170,26 @@ def _checked_clusters(given: Any, length: int) -> list[Cluster]:
                 f"{length - 1}: correct it."
             )
     return [[(first, last) for first, last in cluster] for cluster in given]
+
+
+def _clusters_of_preco(given: Any, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """Count the mentions `[sentence, first, end]` over the document, as `[first, last]`.
+
+    Raises:
+        ElmoError: If a mention is not in a sentence.
+    """
+    lengths = list(map(len, sentences))
+    starts = list(accumulate(lengths, initial=0))
+    try:
+        mentions = [[tuple(map(operator.index, mention)) for mention in cluster] for cluster in given]
+        for number, first, end in chain(*mentions):
+            if not (0 <= number < len(lengths) and 0 <= first < end <= lengths[number]):
+                raise ElmoError(f"the mention {[number, first, end]} is not in its sentence: correct it.")
+    except (TypeError, ValueError) as error:
+        raise ElmoError(
+            f"mention_clusters is {given!r:.80}: give lists of mentions, each [sentence, first, end]."
+        ) from error
+    return [[[starts[number] + first, starts[number] + end - 1] for number, first, end in part] for part in mentions]
 
 
 def merge_clusters(clusters: Iterable[Iterable[Mention]], name: str) -> list[Cluster]:

@@ -59,7 +59,7 @@ def read_questions(path: Source) -> list[Question]:
         path: A file in UTF-8, plain or compressed.
 
     Raises:
-        ElmoError: If the file cannot be read, holds no questions, or a question lacks a part.
+        ElmoError: If the file cannot be read, holds no questions, a question lacks a part, or two have the same id.
     """
     return _with_places((record for _, record in read_question_records(path)), str(path))
 
@@ -73,7 +73,7 @@ def load_questions(name: str, split: str, *, config: str | None = None) -> list[
         config: The configuration of the data set, if it has several.
 
     Raises:
-        ElmoError: If there is no such data set or split, or a question lacks a part.
+        ElmoError: If there is no such data set or split, a question lacks a part, or two have the same id.
     """
     return _with_places(load_split(name, config, split), f"{name}, {split}")
 
@@ -121,12 +121,17 @@ def _flat_records(data: list[Any], name: str) -> Iterator[dict[str, Any]]:
 
 def _with_places(records: Iterable[Mapping[str, Any]], name: str) -> list[Question]:
     """Make questions of records, and say how many answers are not at their place."""
-    questions, counts = [], Counter[str]()
+    questions: dict[str, Question] = {}
+    counts = Counter[str]()
     for number, record in enumerate(records, start=1):
         try:
-            questions.append(question_of(record, number, counts))
+            asked = question_of(record, number, counts)
         except ElmoError as error:
             raise ElmoError(f"{name}, question {number}: {error}") from error
+        # answers and scores go by it
+        if asked.key in questions:
+            raise ElmoError(f"{name}, question {number}: an earlier question has the id {asked.key!r}: change one.")
+        questions[asked.key] = asked
     if not questions:
         raise ElmoError(
             f"{name} holds no questions: give SQuAD's JSON, or records with question, context and answers."
@@ -135,7 +140,7 @@ def _with_places(records: Iterable[Mapping[str, Any]], name: str) -> list[Questi
         logger.warning("%s: %d answers are not where they should begin; their text was found.", name, counts["moved"])
     if counts["lost"]:
         logger.warning("%s: %d answers are not in their context, and teach nothing.", name, counts["lost"])
-    return questions
+    return list(questions.values())
 
 
 def question_of(record: Mapping[str, Any], number: int, counts: Counter[str] | None = None) -> Question:

@@ -117,6 +117,26 @@ def test_fields_of_a_record() -> None:
     assert document_of({"sentences": [["a"]]}, 7) == Document("7", [["a"]], [])
 
 
+def test_mentions_of_preco_are_counted_in_their_sentences() -> None:
+    record = {"id": "x", "sentences": STORY.sentences, "mention_clusters": [[[0, 0, 1], [1, 0, 1]], [[0, 2, 5]]]}
+
+    assert document_of(record, 1).clusters == [[(0, 0), (6, 6)], [(2, 4)]]
+
+
+@pytest.mark.parametrize(
+    ("mentions", "message"),
+    [
+        ([[[0, 2, 7]]], r"the mention \[0, 2, 7\] is not in its sentence"),
+        ([[[2, 0, 1]]], r"the mention \[2, 0, 1\] is not in its sentence"),
+        ([[[0, 1]]], r"mention_clusters is .*: give lists of mentions, each \[sentence, first, end\]"),
+        (3, "mention_clusters is 3"),
+    ],
+)
+def test_mentions_of_preco_that_are_refused(mentions: Any, message: str) -> None:
+    with pytest.raises(ElmoError, match=message):
+        document_of({"sentences": STORY.sentences, "mention_clusters": mentions}, 1)
+
+
 def test_clusters_that_share_a_mention_become_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         merged = merge_clusters([[(4, 4), (0, 0)], [(2, 2), (2, 2)], [(4, 4), (5, 5)], []], "x")

@@ -47,6 +47,13 @@ def test_both_versions_of_squad(indent: int | None, tmp_path: Path) -> None:
     ]
 
 
+def test_two_questions_with_one_id_are_refused(tmp_path: Path) -> None:
+    asked = [{"id": "a", "question": question, "answers": []} for question in ("Who?", "Why?")]
+
+    with pytest.raises(ElmoError, match="question 2: an earlier question has the id 'a': change one"):
+        read_questions(write(tmp_path / "x.json", squad(*asked)))
+
+
 def test_flat_records_and_records_one_a_line(tmp_path: Path) -> None:
     rows = [
         {"id": "1", "question": "Who?", "context": CONTEXT, "answers": {"text": ["Ann"], "answer_start": [0]}},

@@ -145,6 +145,13 @@ def test_layers_that_are_computed_once_train_the_same(run: Run) -> None:
         torch.testing.assert_close(part, each[name], atol=2e-2, rtol=2e-2, msg=name)
 
 
+def test_a_training_set_without_clusters_is_refused(run: Run) -> None:
+    Path("x.jsonl").write_text('{"sentences": [["Ann", "left"]], "clusters": [[[0, 0]]]}\n', encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=r"^x\.jsonl has no clusters of two mentions: give documents"):
+        run(train="x.jsonl")
+
+
 def test_a_file_that_is_no_document_is_named(run: Run) -> None:
     Path("x.jsonl").write_text('{"text": "Ann"}\n', encoding="utf-8")
 
