@@ -23,6 +23,7 @@ assert built in ({"plain"}, {*native.LEVELS} - {"plain"}), f"the wheel has the l
 
 # what a module of a tool's classes says where the tool is missing
 TOOLS = {
+    "elmo_hf.demo.page": "elmo_hf[demo]",
     "elmo_hf.integrations.spacy_component": "elmo_hf[spacy]",
     "elmo_hf.integrations.vectorizer": "elmo_hf[sklearn]",
 }

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from elmo_hf import __version__
 from elmo_hf.errors import ElmoError, one_line
 
+from .demo import add_demo
 from .embed import add_embed
 from .fill import add_fill
 from .hub import add_copy, add_push
@@ -138,6 +139,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_perplexity(commands, shared)
     add_fill(commands, shared)
     add_plot(commands, shared)
+    add_demo(commands, shared)
     return parser
 
 

@@ -22,13 +22,20 @@ class LazyModel:
         device: The device that computes, as PyTorch names it.
         layers: `"mix"`, `"sum"`, `"top"`, the number of a layer, or `"all"`, as in `elmo_hf.embedding.embed`.
         batch_size: The number of sentences that are computed at once.
+        loaded: The model, in evaluation mode, and its tokenizer, if they are loaded already.
 
     Raises:
         ElmoError: If there is no such model, or it has no such layer.
     """
 
     def __init__(
-        self, name: str | Path, *, device: str = "cpu", layers: str | int = "mix", batch_size: int = 32
+        self,
+        name: str | Path,
+        *,
+        device: str = "cpu",
+        layers: str | int = "mix",
+        batch_size: int = 32,
+        loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None = None,
     ) -> None:
         self.folder = model_folder(name)
         config = read_config(self.folder)
@@ -37,7 +44,7 @@ class LazyModel:
         self.batch_size = batch_size
         # all layers of a word are concatenated
         self.width = config.hidden_size * (config.num_hidden_layers + 1 if self.layers == "all" else 1)
-        self._loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None = None
+        self._loaded = loaded
         self._loaded_files: tuple[Hashable, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:

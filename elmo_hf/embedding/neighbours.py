@@ -7,6 +7,7 @@ Shape notation: `N` words of the corpus, `W` width of a vector.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ from elmo_hf.errors import ElmoError
 from elmo_hf.files import refuse_existing
 
 from .engines import CACHED_WORDS, digest_of_model
-from .index_files import IndexFiles, new_index, read_index
+from .index_files import IndexFiles, new_index, read_index, unit_vectors
 from .lazy_model import LazyModel
 from .occurrences import Occurrence, check_position
 from .vectors import Vectors
@@ -62,10 +63,10 @@ class Neighbour(NamedTuple):
 class NeighbourIndex:
     """The vectors of all words of a corpus, in files, and the search for the nearest ones.
 
-    `build` makes an index and `open` opens one.
+    `build` makes an index and `open` opens one; `in_memory` makes one of a few sentences without a file.
 
     Args:
-        path: The folder of the index.
+        path: The folder of the index; without one, messages have this name in its place.
         files: The content of the index.
         model: The model that computed the vectors.
 
@@ -181,6 +182,33 @@ class NeighbourIndex:
             )
         return cls(Path(path), files, lazy)
 
+    @classmethod
+    def in_memory(cls, sentences: PlacedSentences, model: LazyModel) -> "NeighbourIndex":
+        """Compute the vectors of a few sentences, and keep them in memory.
+
+        Args:
+            sentences: As for `build`.
+            model: The model and the layers that compute the vectors.
+
+        Raises:
+            ElmoError: If the sentences have no words, or the model cannot be loaded.
+        """
+        placed = list(sentences)
+        texts = [list(words) for _, _, words in placed]
+        spellings, names = _numbered(chain.from_iterable(texts)), _numbered(file for file, _, _ in placed)
+        if not spellings:
+            raise ElmoError("The sentences have no words: give some text.")
+        files = IndexFiles(
+            manifest={"layers": str(model.layers)},
+            vectors=unit_vectors(np.concatenate(list(model.embed(texts)))).astype(np.float16),
+            words=np.array([spellings[word] for words in texts for word in words], dtype=np.int32),
+            spellings=list(spellings),
+            ends=np.cumsum([len(words) for words in texts]),
+            sources=np.array([(names[file], line) for file, line, _ in placed]),
+            files=list(names),
+        )
+        return cls(Path("in memory"), files, model)
+
     def search(
         self,
         query: Occurrence | Vectors,
@@ -284,6 +312,11 @@ class NeighbourIndex:
         words = [self._files.spellings[number] for number in self._files.words[start : int(ends[sentence])]]
         file, line = self._files.sources[sentence].tolist()
         return Neighbour(round(cosine, DIGITS), Occurrence(words, row - start), self._files.files[file], line, row)
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """Number different names in the order in which they come first."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
 def _identity(model: LazyModel) -> dict[str, str]:

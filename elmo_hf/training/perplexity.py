@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -58,6 +58,23 @@ class SentenceScore:
     predictions: int
     forward_nats: float
     backward_nats: float
+
+
+class WordScore(NamedTuple):
+    """The loss of one word, or of a boundary token, in its sentence.
+
+    Attributes:
+        word: The word.
+        is_unknown: Whether it is predicted as `<UNK>`.
+        forward_nats: Minus the log probability that the forward direction gives to it, in nats; `None` for `<S>`,
+            which that direction does not predict.
+        backward_nats: The same of the backward direction; `None` for `</S>`.
+    """
+
+    word: str
+    is_unknown: bool
+    forward_nats: float | None
+    backward_nats: float | None
 
 
 @dataclass
@@ -190,17 +207,48 @@ def score(
             not positive; or if `sentences` is not one column of sentences.
         ValueError: If the model is in training mode.
     """
-    if model.training:
-        raise ValueError("The model is in training mode, where losses are random: call `model.eval()` first.")
     if words_per_batch < 1:
         raise ElmoError(f"words_per_batch is {words_per_batch}: give 1 or more.")
     # refused before a sentence is read
-    boundaries(tokenizer)
-    check_vocabulary(model, tokenizer)
+    _check_model(model, tokenizer)
     split = (split_words(sentence, tokenizer) for sentence in check_sentences(sentences))
     if stateful:
         return _score_stream(model, tokenizer, split, words_per_batch)
     return _score_apart(model, tokenizer, split, words_per_batch)
+
+
+def score_each_word(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentence: SentenceInput) -> list[WordScore]:
+    """Compute the loss of each word of a sentence; the sum over its words is what `score` returns.
+
+    Args:
+        model: As for `score`.
+        tokenizer: As for `score`.
+        sentence: A text, which the tokenizer splits, or a list of words.
+
+    Returns:
+        The scores of `<S>`, of the words, and of `</S>`, in the order of the text.
+
+    Raises:
+        ElmoError: If the tokenizer does not belong to the model, or has no boundary tokens.
+        ValueError: If the model is in training mode.
+    """
+    _check_model(model, tokenizer)
+    words = split_words(sentence, tokenizer)
+    table = _Table(tokenizer, [words])
+    (losses,), _ = _losses(model, table, [table.reading(0)], WORDS_PER_BATCH)
+    forward, backward = losses.tolist()
+    begin, end = boundaries(tokenizer)
+    rows = zip(
+        [begin, *words, end], table.unknown[1:].tolist(), [None, *forward], [*reversed(backward), None], strict=True
+    )
+    return [WordScore(*row) for row in rows]
+
+
+def _check_model(model: ElmoForPreTraining, tokenizer: ElmoTokenizer) -> None:
+    if model.training:
+        raise ValueError("The model is in training mode, where losses are random: call `model.eval()` first.")
+    boundaries(tokenizer)
+    check_vocabulary(model, tokenizer)
 
 
 def _score_stream(
@@ -332,8 +380,10 @@ def open_score_file(path: str | Path) -> Iterator[Callable[[Sequence[str], Sente
 __all__ = [
     "CorpusScore",
     "SentenceScore",
+    "WordScore",
     "check_words_are_known",
     "load_language_model",
     "open_score_file",
     "score",
+    "score_each_word",
 ]

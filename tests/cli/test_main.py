@@ -60,6 +60,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
         "perplexity",
         "fill",
         "plot",
+        "demo",
     ]
 
 

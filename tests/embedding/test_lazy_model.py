@@ -8,6 +8,7 @@ import pytest
 
 from elmo_hf import ElmoError
 from elmo_hf.embedding.lazy_model import LazyModel
+from elmo_hf.embedding.loading import load
 from support.cli_runs import vectors_of
 
 
@@ -22,6 +23,16 @@ def test_gives_each_word_its_vector(bilm_model: Path) -> None:
     np.testing.assert_allclose(first, vectors_of(bilm_model, SENTENCES[0]), atol=1e-5)
     np.testing.assert_allclose(third, vectors_of(bilm_model, SENTENCES[2]), atol=1e-5)
     assert second.shape == (0, model.width) == (0, 8)
+
+
+def test_a_loaded_model_is_not_loaded_again(bilm_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = next(LazyModel(bilm_model).embed(SENTENCES))
+    loaded = load(bilm_model)
+    monkeypatch.setattr("elmo_hf.embedding.lazy_model.load", None)
+
+    first = next(LazyModel(bilm_model, loaded=loaded).embed(SENTENCES))
+
+    np.testing.assert_array_equal(first, expected)
 
 
 def test_all_layers_are_concatenated(bilm_model: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from elmo_hf import ElmoError
 from elmo_hf.embedding import neighbours
+from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.embedding.neighbours import Neighbour, NeighbourIndex
 from elmo_hf.embedding.occurrences import Occurrence, find_word
 from support.sentence_vectors import Loaded, alone
@@ -125,6 +126,18 @@ def test_is_opened_again(index: NeighbourIndex, folder: Path) -> None:
     opened = NeighbourIndex.open(index.path, folder)
 
     assert opened.search(QUERY) == index.search(QUERY)
+
+
+def test_a_few_sentences_are_searched_in_memory(index: NeighbourIndex, folder: Path, loaded: Loaded) -> None:
+    kept = NeighbourIndex.in_memory(iter(PLACED), LazyModel(folder, loaded=loaded))
+
+    assert_equal(kept.search(QUERY, top=99), index.search(QUERY, top=99))
+    assert (len(kept), kept.num_sentences) == (len(index), index.num_sentences)
+
+
+def test_sentences_without_words_are_refused(folder: Path) -> None:
+    with pytest.raises(ElmoError, match=r"^The sentences have no words: give some text\.$"):
+        NeighbourIndex.in_memory([("a.txt", 1, [])], LazyModel(folder))
 
 
 def test_all_layers_are_concatenated(folder: Path, loaded: Loaded, tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ import torch
 
 from elmo_hf import ElmoError, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.cli import main
-from elmo_hf.training.perplexity import CorpusScore, SentenceScore, load_language_model, open_score_file, score
+from elmo_hf.training.perplexity import (
+    CorpusScore,
+    SentenceScore,
+    load_language_model,
+    open_score_file,
+    score,
+    score_each_word,
+)
 from support.tiny_models import tiny_model
 
 
@@ -107,6 +114,29 @@ def test_a_sentence_costs_what_a_plain_loop_adds_up(language_model: LanguageMode
     scores = list(score(*language_model, SENTENCES, words_per_batch=words_per_batch))
 
     assert nats(scores) == near([plain_loop(language_model, words) for words in SENTENCES])
+
+
+@pytest.mark.parametrize("words", SENTENCES[:-1], ids=len)
+def test_each_word_costs_what_its_logits_say(language_model: LanguageModel, words: list[str]) -> None:
+    model, tokenizer = language_model
+    batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
+    ids = batch["input_ids"][0].tolist()
+    with torch.inference_mode():
+        output = model(**batch)
+    forward = output.forward_logits[0].double().log_softmax(dim=1)
+    backward = output.backward_logits[0].double().log_softmax(dim=1)
+
+    scores = score_each_word(model, tokenizer, words)
+
+    assert [each.word for each in scores] == ["<S>", *words, "</S>"]
+    known = {*VOCABULARY} - {"<UNK>"}
+    assert [each.is_unknown for each in scores] == [each.word not in known for each in scores]
+    assert (scores[0].forward_nats, scores[-1].backward_nats) == (None, None)
+    for position in range(len(ids) - 1):
+        nats = scores[position + 1].forward_nats
+        assert nats == pytest.approx(-float(forward[position, ids[position + 1]]), abs=1e-5)
+        nats = scores[position].backward_nats
+        assert nats == pytest.approx(-float(backward[position + 1, ids[position]]), abs=1e-5)
 
 
 def test_a_score_does_not_depend_on_the_other_sentences_or_their_order(language_model: LanguageModel) -> None:
