@@ -2,7 +2,7 @@
 // each level of instructions, and native.py calls the library of the highest level that the processor has.
 //
 // A step multiplies a few rows by a large matrix, which general libraries pack anew each time, and then applies
-// non-linearities, each of which would read and write all gates again. This file packs the matrices once per layer,
+// non-linearities, each of which would read and write all gates again. This file packs each matrix once per layer,
 // and computes the cell while its gates are in the cache. In inference it also computes the gate inputs, a few steps at
 // a time, so that they never fill the memory. Directions and sentences do not wait for each other: each thread runs
 // its share of them from the first step to the last.
@@ -22,6 +22,9 @@
 #include <thread>
 #include <type_traits>
 #include <vector>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 #ifdef __linux__
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -45,6 +48,8 @@ constexpr int64_t DEPTH = 512;
 constexpr int64_t FEW = 2;
 // words whose gate inputs are computed at a time
 constexpr int64_t CHUNK = 256;
+// shares of the work of packing
+constexpr int64_t PARTS = 16;
 
 typedef float Vector __attribute__((vector_size(LANES * 4)));
 typedef float Unaligned __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
@@ -80,15 +85,17 @@ int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
 
 // ---- products
 
-// Multiplies R rows of `a`, `[R, depth]`, by a panel `[depth, PANEL]`, and writes the result to `c` or adds it.
-template <int R, bool AHEAD>
-void tile(const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c, int64_t c_stride, bool add) {
+// Multiplies R rows of `a`, `[R, depth]`, by a panel `[depth, PANEL]`, and writes the result to `c` or adds it. Meanwhile
+// it fetches `ahead_step * PANEL / 16` bytes a term from `ahead` on, which is needed next.
+template <int R>
+void tile(const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c, int64_t c_stride, bool add,
+          const char* ahead, int64_t ahead_step) {
     Vector sums[R][2];
 #pragma GCC unroll 16
     for (int r = 0; r < R; r++) sums[r][0] = sums[r][1] = Vector{};
     for (int64_t k = 0; k < depth; k++, panel += PANEL) {
-        // fetch the next panel from memory while this one is used
-        if (AHEAD) __builtin_prefetch(panel + depth * PANEL, 0, 2);
+#pragma GCC unroll 2
+        for (int n = 0; n < PANEL; n += 16, ahead += ahead_step) __builtin_prefetch(ahead, 0, 2);
         const Vector left = load(panel), right = load(panel + LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < R; r++) {
@@ -105,21 +112,24 @@ void tile(const float* a, int64_t a_stride, const float* panel, int64_t depth, f
     }
 }
 
-template <int R, bool AHEAD>
+template <int R>
 void tile_of(int rows, const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c, int64_t c_stride,
-             bool add) {
-    if (rows == R) return tile<R, AHEAD>(a, a_stride, panel, depth, c, c_stride, add);
-    if constexpr (R > 1) tile_of<R - 1, AHEAD>(rows, a, a_stride, panel, depth, c, c_stride, add);
+             bool add, const char* ahead, int64_t ahead_step) {
+    if (rows == R) return tile<R>(a, a_stride, panel, depth, c, c_stride, add, ahead, ahead_step);
+    if constexpr (R > 1) tile_of<R - 1>(rows, a, a_stride, panel, depth, c, c_stride, add, ahead, ahead_step);
 }
 
-// Multiplies `[rows, depth]` by a panel, in tiles of nearly the same height.
+// Multiplies `[rows, depth]` by a panel, in tiles of nearly the same height. Each tile fetches its share of the next
+// panel from memory: all at once would keep the first tile waiting.
 void panel_product(int64_t rows, const float* a, int64_t a_stride, const float* panel, int64_t depth, float* c,
                    int64_t c_stride, bool add) {
-    const int64_t count = (rows + ROWS - 1) / ROWS;
+    if (!rows) return;
+    const int64_t count = (rows + ROWS - 1) / ROWS, ahead_step = (64 + count - 1) / count;
     for (int64_t n = 0, row = 0; n < count; n++) {
         const int height = int((rows - row + count - n - 1) / (count - n));
-        const auto run = n ? tile_of<ROWS, false> : tile_of<ROWS, true>;
-        run(height, a + row * a_stride, a_stride, panel, depth, c + row * c_stride, c_stride, add);
+        const char* ahead = reinterpret_cast<const char*>(panel + depth * PANEL) + n * depth * PANEL / 16 * ahead_step;
+        tile_of<ROWS>(height, a + row * a_stride, a_stride, panel, depth, c + row * c_stride, c_stride, add, ahead,
+                      ahead_step);
         row += height;
     }
 }
@@ -132,23 +142,72 @@ void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, floa
         for (int64_t column = 0; column < width; column += PANEL) {
             const int64_t count = std::min<int64_t>(PANEL, width - column);
             for (int64_t k = first; k < std::min(first + 8, depth); k++) {
+                const Weight* row = from + k * stride + column;
                 float* place = to + column / PANEL * panel_stride + k * PANEL;
-                if (count < PANEL) std::fill_n(place, PANEL, 0.f);
-                std::transform(from + k * stride + column, from + k * stride + column + count, place,
-                               [](Weight value) { return widened(value); });
+                if (count == PANEL) {
+                    store(place, load(row));
+                    store(place + LANES, load(row + LANES));
+                } else {
+                    std::fill_n(place, PANEL, 0.f);
+                    std::transform(row, row + count, place, [](Weight value) { return widened(value); });
+                }
             }
         }
+}
+
+#if defined(__AVX2__)
+inline __m256 load_eight(const float* from) { return _mm256_loadu_ps(from); }
+inline __m256 load_eight(const BFloat16* from) {
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(values), 16));
+}
+#endif
+
+// Transposes 8 rows of 8 numbers; rows are `stride` apart, and those of the result PANEL.
+template <class Weight>
+inline void transpose(const Weight* from, int64_t stride, float* to) {
+#if defined(__AVX2__)
+    // pairs of rows, then fours, then halves of all eight
+    __m256 pairs[8], fours[8];
+#pragma GCC unroll 4
+    for (int n = 0; n < 8; n += 2) {
+        const __m256 even = load_eight(from + n * stride), odd = load_eight(from + (n + 1) * stride);
+        pairs[n] = _mm256_unpacklo_ps(even, odd);
+        pairs[n + 1] = _mm256_unpackhi_ps(even, odd);
+    }
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; n++) {
+        const int first = n / 2 * 4 + n % 2;
+        fours[2 * n] = _mm256_shuffle_ps(pairs[first], pairs[first + 2], 0x44);
+        fours[2 * n + 1] = _mm256_shuffle_ps(pairs[first], pairs[first + 2], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; n++) {
+        _mm256_storeu_ps(to + n * PANEL, _mm256_permute2f128_ps(fours[n], fours[n + 4], 0x20));
+        _mm256_storeu_ps(to + (n + 4) * PANEL, _mm256_permute2f128_ps(fours[n], fours[n + 4], 0x31));
+    }
+#else
+    for (int n = 0; n < 8; n++)
+        for (int k = 0; k < 8; k++) to[k * PANEL + n] = widened(from[n * stride + k]);
+#endif
 }
 
 // Packs the transpose of `[count, depth]`, whose rows are `stride` apart, as one panel.
 template <class Weight>
 void pack_rows(const Weight* from, int64_t count, int64_t depth, int64_t stride, float* panel) {
     if (count < PANEL) std::fill_n(panel, PANEL * depth, 0.f);
-    for (int64_t first = 0; first < depth; first += 8) {
-        const int64_t end = std::min(first + 8, depth);
-        for (int64_t n = 0; n < count; n++)
-            for (int64_t k = first; k < end; k++) panel[k * PANEL + n] = widened(from[n * stride + k]);
-    }
+    for (int64_t k = 0; k < depth; k += 8)
+        for (int64_t n = 0; n < count; n += 8) {
+            const Weight* block = from + n * stride + k;
+            float* place = panel + k * PANEL + n;
+            if (n + 8 <= count && k + 8 <= depth) {
+                transpose(block, stride, place);
+                continue;
+            }
+            for (int64_t row = 0; row < std::min<int64_t>(8, count - n); row++)
+                for (int64_t j = 0; j < std::min<int64_t>(8, depth - k); j++)
+                    place[j * PANEL + row] = widened(block[row * stride + j]);
+        }
 }
 
 // Multiplies R rows by an unpacked matrix `[depth, width]` in one pass over its memory.
@@ -358,7 +417,7 @@ public:
     explicit Forward(const Job& job) : Division{job} {}
 
     void run() {
-        if (packs) share(directions * G, job.threads, [&](int64_t n) { pack_part(n % directions, n / directions); });
+        if (packs) share(directions * PARTS, job.threads, [&](int64_t n) { pack_part(n % directions, n / directions); });
         share(directions * groups, job.threads, [&](int64_t n) { run_group(n % directions, n / directions); });
     }
 
@@ -366,20 +425,37 @@ private:
     const Weight* recurrent = static_cast<const Weight*>(job.recurrent);
     const Weight* output = static_cast<const Weight*>(job.output);
     const int64_t D = job.input_width, blocks = padded(C) / PANEL;
-    const int64_t recurrent_size = G * padded(C) * P, output_size = output ? padded(P) * C : 0;
     const bool packs = job.sentences > FEW * groups;
-    Scratch packed{packs ? directions * (recurrent_size + output_size) : 0};
+    // input weights that are used once are packed where they are used
+    const bool packs_inputs = packs && job.below && job.words > CHUNK * groups;
+    const int64_t recurrent_size = G * padded(C) * P, output_size = output ? padded(P) * C : 0;
+    const int64_t input_size = packs_inputs ? G * padded(C) * D : 0, size = recurrent_size + output_size + input_size;
+    Scratch packed{packs ? directions * size : 0};
 
-    float* packed_recurrent(int64_t direction) { return packed.data() + direction * (recurrent_size + output_size); }
+    float* packed_recurrent(int64_t direction) { return packed.data() + direction * size; }
     float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
+    float* packed_inputs(int64_t direction) { return packed_output(direction) + output_size; }
 
-    // Packs one gate of a direction, and a share of its output weights. The panels of a block of cells are adjacent.
-    void pack_part(int64_t direction, int64_t gate) {
-        const int64_t size = PANEL * P;
-        pack(recurrent + (direction * P * G + gate) * C, P, C, G * C, packed_recurrent(direction) + gate * size, G * size);
-        const int64_t first = gate * C / G, end = (gate + 1) * C / G;
+    // Packs the matrices of a share of the cells of a direction. The panels of a block of cells are adjacent.
+    void pack_part(int64_t direction, int64_t part) {
+        const int64_t first = blocks * part / PARTS, end = blocks * (part + 1) / PARTS;
+        const int64_t cell = first * PANEL, count = std::min(C, end * PANEL) - cell;
+        for (int64_t gate = 0; gate < G; gate++)
+            pack(recurrent + (direction * P * G + gate) * C + cell, P, count, G * C,
+                 packed_recurrent(direction) + (first * G + gate) * PANEL * P, G * PANEL * P);
         if (output)
-            pack(output + (direction * C + first) * P, end - first, P, P, packed_output(direction) + first * PANEL, PANEL * C);
+            pack(output + (direction * C + cell) * P, count, P, P, packed_output(direction) + cell * PANEL, PANEL * C);
+        for (int64_t block = first; block < end && packs_inputs; block++)
+            pack_inputs(direction, block, packed_inputs(direction) + block * G * D * PANEL);
+    }
+
+    // Packs the input weights of a block of cells, `[D / DEPTH, G, DEPTH, PANEL]`.
+    void pack_inputs(int64_t direction, int64_t block, float* to) {
+        const auto weights = static_cast<const Weight*>(direction ? job.backward : job.forward);
+        for (int64_t k = 0; k < D; k += DEPTH)
+            for (int64_t gate = 0; gate < G; gate++, to += std::min(DEPTH, D - k) * PANEL)
+                pack_rows(weights + (gate * C + block * PANEL) * D + k, std::min<int64_t>(PANEL, C - block * PANEL),
+                          std::min(DEPTH, D - k), D, to);
     }
 
     // The state of a group's sentences in one direction. Strides are no powers of two, which would share cache lines.
@@ -457,22 +533,22 @@ private:
 
     // Adds the products of rows of `below` and the input weights to the gates.
     void add_products(Group& group, const std::vector<int64_t>& rows) {
-        const auto weights = static_cast<const Weight*>(group.direction ? job.backward : job.forward);
-        const int64_t stride = D + PANEL, depth = std::min(D, DEPTH);
-        std::vector<float> below(group.filled * stride), panels(G * depth * PANEL);
+        const int64_t stride = D + PANEL;
+        std::vector<float> below(group.filled * stride), panels(packs_inputs ? 0 : G * D * PANEL);
         for (int64_t r = 0; r < group.filled; r++) std::copy_n(job.below + rows[r] * D, D, &below[r * stride]);
-        for (int64_t block = 0; block < blocks; block++)
-            for (int64_t k = 0; k < D; k += DEPTH) {
-                const int64_t size = std::min(DEPTH, D - k), count = std::min<int64_t>(PANEL, C - block * PANEL);
-                for (int64_t gate = 0; gate < G; gate++)
-                    pack_rows(weights + (gate * C + block * PANEL) * D + k, count, size, D, &panels[gate * size * PANEL]);
+        for (int64_t block = 0; block < blocks; block++) {
+            if (!packs_inputs) pack_inputs(group.direction, block, panels.data());
+            const float* panel = packs_inputs ? packed_inputs(group.direction) + block * G * D * PANEL : panels.data();
+            for (int64_t k = 0, size = std::min(DEPTH, D); k < D; k += DEPTH, panel += G * size * PANEL) {
+                size = std::min(DEPTH, D - k);
                 // a few rows at a time, which stay in the first-level cache for all gates
                 for (int64_t row = 0; row < group.filled; row += ROWS)
                     for (int64_t gate = 0; gate < G; gate++)
                         panel_product(std::min<int64_t>(ROWS, group.filled - row), &below[row * stride + k], stride,
-                                      &panels[gate * size * PANEL], size,
+                                      panel + gate * size * PANEL, size,
                                       group.gates(block) + (row * G + gate) * PANEL, G * PANEL, true);
             }
+        }
     }
 
     void step(Group& group) {
@@ -586,7 +662,7 @@ public:
     explicit Backward(const Job& job) : Division{job} {}
 
     void run() {
-        share(directions * 4, job.threads, [&](int64_t n) { pack_part(n % directions, n / directions); });
+        share(directions * PARTS, job.threads, [&](int64_t n) { pack_part(n % directions, n / directions); });
         share(directions * groups, job.threads, [&](int64_t n) { run_group(n % directions, n / directions); });
     }
 
@@ -599,16 +675,16 @@ private:
     float* packed_recurrent(int64_t direction) { return packed.data() + direction * (recurrent_size + output_size); }
     float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
 
-    // Packs a quarter of the panels of both matrices of a direction, transposed.
-    void pack_part(int64_t direction, int64_t quarter) {
-        const auto pack_quarter = [&](const float* weight, int64_t depth, int64_t width, float* to) {
+    // Packs a share of the panels of both matrices of a direction, transposed.
+    void pack_part(int64_t direction, int64_t part) {
+        const auto pack_share = [&](const float* weight, int64_t depth, int64_t width, float* to) {
             const int64_t panels = padded(width) / PANEL;
-            for (int64_t panel = panels * quarter / 4; panel < panels * (quarter + 1) / 4; panel++)
+            for (int64_t panel = panels * part / PARTS; panel < panels * (part + 1) / PARTS; panel++)
                 pack_rows(weight + panel * PANEL * depth, std::min<int64_t>(PANEL, width - panel * PANEL), depth, depth,
                           to + panel * PANEL * depth);
         };
-        pack_quarter(recurrent + direction * P * G * C, G * C, P, packed_recurrent(direction));
-        if (output) pack_quarter(output + direction * C * P, P, C, packed_output(direction));
+        pack_share(recurrent + direction * P * G * C, G * C, P, packed_recurrent(direction));
+        if (output) pack_share(output + direction * C * P, P, C, packed_output(direction));
     }
 
     void run_group(int64_t direction, int64_t group) {
