@@ -16,8 +16,9 @@
 Shape notation: `B` sentences, `T` words with the boundary tokens and padding.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -34,7 +35,8 @@ class ElmoBatchEncoding(BatchEncoding):
     The Rust encodings, which `word_ids()` and others read, may be created on first use.
     """
 
-    words: Sequence[Sequence[str]] = ()
+    index: "WordIndex | None" = None
+    pad_token = ""
     make_encodings: Callable[[], list[Encoding]] | None = None
     made_encodings: Sequence[Encoding] | None = None
 
@@ -58,14 +60,14 @@ class ElmoBatchEncoding(BatchEncoding):
 
     def tokens(self, batch_index: int = 0) -> list[str]:
         """Return the words of one sentence, boundary tokens and padding included."""
-        return list(self.words[batch_index])
+        return [] if self.index is None else self.index.words(batch_index, self.pad_token)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "words": self.words}
+        return {**super().__getstate__(), "index": self.index, "pad_token": self.pad_token}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.words = state["words"]
+        self.index, self.pad_token = state["index"], state["pad_token"]
 
 
 def number_words(words: Sequence[str | None]) -> tuple[list[str], np.ndarray]:
@@ -78,13 +80,10 @@ def number_words(words: Sequence[str | None]) -> tuple[list[str], np.ndarray]:
         The distinct words in order of their first use, and the number of each of the `n` words among them, `[n]` in
         int64, counted from 1; 0 is padding.
     """
-    distinct = dict.fromkeys(words)
-    distinct.pop(None, None)
-    numbers = {word: number for number, word in enumerate(distinct, start=1)}
-    numbers[None] = 0
-    return cast(list[str], list(distinct)), np.fromiter(
-        map(numbers.__getitem__, words), dtype=np.int64, count=len(words)
-    )
+    # it numbers a word when it meets it first, so that the words are gone through once
+    numbers: defaultdict[str | None, int] = defaultdict(count(1).__next__, {None: 0})
+    array = np.fromiter(map(numbers.__getitem__, words), dtype=np.int64, count=len(words))
+    return cast(list[str], list(numbers)[1:]), array
 
 
 class OutputOptions(NamedTuple):
@@ -151,12 +150,13 @@ class WordIndex(NamedTuple):
         if as_lists:
             return [table[row].tolist() for row in self.rows]
         if isinstance(self.rows, np.ndarray):
-            return table[self.rows]
+            return table.take(self.rows, axis=0)
         return stack([table[row] for row in self.rows])
 
-    def words(self, pad_token: str) -> list[list[str]]:
-        """Return the words of each sentence, with `pad_token` at padding."""
-        return self.look_up(np.array([pad_token, *self.distinct], dtype=object), as_lists=True)
+    def words(self, sentence: int, pad_token: str) -> list[str]:
+        """Return the words of a sentence, with `pad_token` at padding."""
+        words = [pad_token, *self.distinct]
+        return [words[number] for number in self.rows[sentence].tolist()]
 
 
 def stack(rows: Sequence[np.ndarray], *width: int) -> np.ndarray:
@@ -256,7 +256,7 @@ def make_batch(
         tensor_type=output.return_tensors,
         n_sequences=1 if encodings is None else None,
     )
-    batch.words = index.words(pad_token)
+    batch.index, batch.pad_token = index, pad_token
     return batch
 
 

@@ -87,16 +87,16 @@ class Spelling(ABC):
         # [n, C - 2], [n, 1]
         content, lengths = self.encode_content(words, width - 2)
         # [n, C]
-        ids = np.full((len(words), width), self.filler, dtype=np.int64)
+        ids = np.full((len(words), width), self.filler, dtype=content.dtype)
         ids[:, 0] = self.begin
         np.copyto(ids[:, 1:-1], content, where=np.arange(width - 2) < lengths)
-        np.put_along_axis(ids, lengths + 1, self.end, axis=1)
+        ids[np.arange(len(words)), lengths[:, 0] + 1] = self.end
         boundary_tokens = self.boundary_tokens
         for position, word in enumerate(words):
             if word in boundary_tokens:
                 ids[position, 1:] = self.filler
                 ids[position, 1:3] = boundary_tokens[word], self.end
-        return ids
+        return ids.astype(np.int64)
 
     def char_ids_to_words(self, char_ids: np.ndarray) -> list[str | None]:
         """Convert character ids to words.
@@ -180,7 +180,7 @@ class ByteSpelling(Spelling):
         lengths = np.fromiter(map(len, spelled), dtype=np.int64, count=len(spelled))[:, None]
         # [n, max_length]; an "S" array drops trailing NUL bytes, which the lengths restore
         content = np.array(spelled, dtype=f"S{max_length}").view(np.uint8).reshape(len(spelled), max_length)
-        return content.astype(np.int64) + 1, lengths
+        return np.add(content, 1, dtype=np.uint16), lengths
 
     def decode_content(self, ids: list[int]) -> str:
         """Return the word with these content ids."""

@@ -400,8 +400,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if return_attention_mask:
             tables["attention_mask"] = np.arange(len(words) + 1).clip(max=1)
         if output.return_char_ids:
-            char_ids = self._spelling.words_to_char_ids(words, self.max_characters_per_token)
-            tables["char_ids"] = np.concatenate([np.zeros_like(char_ids, shape=(1, char_ids.shape[1])), char_ids])
+            # the row of the empty word makes room for that of padding
+            tables["char_ids"] = self._spelling.words_to_char_ids(["", *words], self.max_characters_per_token)
+            tables["char_ids"][0] = 0
         if self.task_words is not None and "task_word_ids" in self.model_input_names:
             tables["task_word_ids"] = np.array([0, *self.task_words.look_up(words)], dtype=np.int64)
         return tables

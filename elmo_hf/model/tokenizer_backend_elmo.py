@@ -14,7 +14,7 @@
 """The Rust backend of ElmoTokenizer: the vocabulary and the template, as they are written to tokenizer.json."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,17 +111,18 @@ def make_word_model(vocab: Mapping[str, int], unk_token: str = UNK) -> WordPiece
     )
 
 
-def look_up_words(backend: Tokenizer, words: Iterable[str], unk_token_id: int) -> Iterator[int]:
-    """Yield the id of each word, `unk_token_id` for words outside the vocabulary."""
+def look_up_words(backend: Tokenizer, words: Sequence[str], unk_token_id: int) -> list[int]:
+    """Return the id of each word, `unk_token_id` for words outside the vocabulary."""
     find = backend.token_to_id
-    for word in words:
-        try:
-            # a word that is spelled like padding is an unknown word
-            found = None if word == PAD else find(word)
-        except UnicodeEncodeError:
-            # no vocabulary has a lone surrogate
-            found = None
-        yield unk_token_id if found is None else found
+    try:
+        found = [find(word) for word in words]
+    except UnicodeEncodeError:
+        # no vocabulary has a lone surrogate
+        found = [None if SURROGATE.search(word) else find(word) for word in words]
+    # a word that is spelled like padding is an unknown word
+    return [
+        unk_token_id if number is None or word == PAD else number for word, number in zip(words, found, strict=True)
+    ]
 
 
 def refuse_normalizer(backend: Tokenizer) -> None:

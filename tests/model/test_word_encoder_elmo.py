@@ -65,7 +65,7 @@ def seen(tokenizer: ElmoTokenizer, batch: Any, options: dict) -> Any:
     return {
         "data": {key: (type(value), getattr(value, "dtype", None), str(value)) for key, value in found.items()},
         "keys": list(found.keys()),
-        "rest": (found.is_fast, found.n_sequences, [list(words) for words in found.words]),
+        "rest": (found.is_fast, found.n_sequences),
         "each": [
             (found.tokens(row), found.word_ids(row), found.sequence_ids(row), found[row].offsets, found[row].ids)
             for row in range(count)
