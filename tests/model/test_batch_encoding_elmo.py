@@ -42,7 +42,9 @@ def test_sentences_are_padded_on_one_side_or_not_at_all(side: str | None, rows: 
 
     assert [row.tolist() for row in index.rows] == rows
     assert index.look_up(np.array([0, 10, 20]), as_lists=True) == [[10 * number for number in row] for row in rows]
-    assert [index.words(number, "<PAD>") for number in range(len(rows))] == [[("<PAD>", "a", "b")[number] for number in row] for row in rows]
+    assert [index.words(number, "<PAD>") for number in range(len(rows))] == [
+        [("<PAD>", "a", "b")[number] for number in row] for row in rows
+    ]
 
 
 def test_an_index_of_no_sentences() -> None:
