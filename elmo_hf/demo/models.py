@@ -5,6 +5,7 @@ Shape notation: `N` words, `L` biLSTM layers.
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -17,6 +18,7 @@ from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.embedding.loading import load
 from elmo_hf.embedding.neighbours import Neighbour, NeighbourIndex
 from elmo_hf.embedding.occurrences import Occurrence
+from elmo_hf.embedding.vectors import Vectors, embed
 from elmo_hf.errors import ElmoError, counted, one_line
 from elmo_hf.hub.fetching import fetch_model
 from elmo_hf.inspection import read_config
@@ -27,8 +29,8 @@ from elmo_hf.training.perplexity import WordScore, score_each_word
 from .text import Sentences
 
 
-# models that stay in memory, and indexes of each: one for each layer of the last few texts
-MODELS, INDEXES = 4, 32
+# what stays in memory: models, and for each of them texts, whose vectors and indexes of each layer are kept
+MODELS, TEXTS = 4, 4
 # rows of a table
 TOP = 10
 # occurrences of the same word, and other words, that the layers are compared on
@@ -69,7 +71,9 @@ class DemoModel:
             # a model without a softmax still has vectors; a damaged one is refused again
             self._why_no_words = one_line(error)
             self._model, self._tokenizer = load(self._folder)
-        self._index = lru_cache(INDEXES)(self._make_index)
+        # the mix, and all layers
+        self._embed = lru_cache(2 * TEXTS)(self._embed_text)
+        self._index = lru_cache(len(self.layers) * TEXTS)(self._make_index)
 
     def describe(self) -> str:
         """Return the name of the model with its size."""
@@ -116,26 +120,29 @@ class DemoModel:
         """Compute how similar a word is to others in each layer.
 
         Args:
-            sentences: The sentences to search in.
-            place: The word in its sentence.
+            sentences: The sentences.
+            place: The word in one of these sentences.
 
         Returns:
             The other occurrences of the word and then its nearest neighbours, all by the mix of all layers; and by the
             name of each layer the cosines `[N]`.
         """
         index = self._index(sentences, "mix")
-        same = index.search(place, top=SAME_WORD, word=place.word)
-        others = [
-            neighbour
-            for neighbour in index.search(place, top=OTHER_WORDS + 1, distinct=True)
-            if neighbour.word.casefold() != place.word.casefold()
-        ]
-        found = [*same, *others[:OTHER_WORDS]]
+        same, others = [], dict[str, Neighbour]()
+        for neighbour in index.search(place, top=len(index)):
+            word = neighbour.word.casefold()
+            if word == place.word.casefold():
+                same.append(neighbour)
+            else:
+                others.setdefault(word, neighbour)
+        found = [*same[:SAME_WORD], *islice(others.values(), OTHER_WORDS)]
         rows = [neighbour.row for neighbour in found]
+        number = sentences.index(tuple(place.words))
+        own = sum(map(len, sentences[:number])) + place.position
         cosines = {}
         for name, layer in self.layers.items():
             index = self._index(sentences, layer)
-            cosines[name] = index.cosines(index.vector_of(place))[rows]
+            cosines[name] = index.cosines(index.vectors[own])[rows]
         return [self._shown(neighbour) for neighbour in found], cosines
 
     def fill(self, place: Occurrence) -> list[Filling]:
@@ -165,9 +172,18 @@ class DemoModel:
     def _lazy(self, layer: str | int) -> LazyModel:
         return LazyModel(self._folder, layers=layer, loaded=(self._model, self._tokenizer))
 
+    def _embed_text(self, sentences: Sentences, layers: str) -> list[Vectors]:
+        """Compute the mix, `[words, H]` a sentence, or all layers, `[L + 1, words, H]`."""
+        return list(embed(self._model, self._tokenizer, map(list, sentences), layers=layers))
+
     def _make_index(self, sentences: Sentences, layer: str | int) -> NeighbourIndex:
+        """Make the index of a layer; all layers are computed at once."""
+        if isinstance(layer, int):
+            vectors = [layers[layer] for layers in self._embed(sentences, "all")]
+        else:
+            vectors = self._embed(sentences, layer)
         placed = [("the text", number, words) for number, words in enumerate(sentences, start=1)]
-        return NeighbourIndex.in_memory(placed, self._lazy(layer))
+        return NeighbourIndex.in_memory(placed, vectors, self._lazy(layer))
 
     def _shown(self, neighbour: Neighbour) -> Neighbour:
         words, position = neighbour.occurrence

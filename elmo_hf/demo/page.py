@@ -36,8 +36,13 @@ except ImportError as error:
 
 #: The address that only this machine can reach.
 THIS_MACHINE = "127.0.0.1"
-# one computation at a time, whoever asks for it
-ONE_AT_A_TIME: dict[str, Any] = {"concurrency_id": "elmo", "concurrency_limit": 1, "api_visibility": "private"}
+# one computation at a time, whoever asks for it, and the last choice of a visitor counts
+ONE_AT_A_TIME: dict[str, Any] = {
+    "concurrency_id": "elmo",
+    "concurrency_limit": 1,
+    "trigger_mode": "always_last",
+    "api_visibility": "private",
+}
 
 EXAMPLE = f"""\
 he left the house .
@@ -220,7 +225,7 @@ def _connect(page: gr.Blocks, given: _Given, sentence: gr.Dropdown, word: gr.Rad
     picked = [applied, sentence, word]
 
     def show(tab: Tab, event: Callable[..., Any]) -> None:
-        event(answer(tab.show), [*picked, *tab.choices], tab.output, show_progress="hidden", **ONE_AT_A_TIME)
+        event(answer(tab.show), [*picked, *tab.choices], tab.output, show_progress="minimal", **ONE_AT_A_TIME)
 
     def show_all(event: Callable[..., Any]) -> None:
         for tab in tabs:

@@ -11,7 +11,7 @@ from elmo_hf.errors import ElmoError, counted
 # the words of each sentence, as a key of what was computed from them
 Sentences: TypeAlias = tuple[tuple[str, ...], ...]
 
-# about 4,000 words, which the largest release reads in some seconds on a CPU
+# some 3,500 words, which the largest release reads in 16 seconds on one busy core
 MOST_CHARACTERS, MOST_SENTENCES, MOST_WORDS = 20_000, 200, 100
 # a character has at most four bytes in UTF-8
 MOST_BYTES = 4 * MOST_CHARACTERS

@@ -183,15 +183,16 @@ class NeighbourIndex:
         return cls(Path(path), files, lazy)
 
     @classmethod
-    def in_memory(cls, sentences: PlacedSentences, model: LazyModel) -> "NeighbourIndex":
-        """Compute the vectors of a few sentences, and keep them in memory.
+    def in_memory(cls, sentences: PlacedSentences, vectors: Iterable[Vectors], model: LazyModel) -> "NeighbourIndex":
+        """Make an index of a few sentences in memory, from their vectors.
 
         Args:
             sentences: As for `build`.
-            model: The model and the layers that compute the vectors.
+            vectors: The vectors `[words, W]` of each sentence.
+            model: The model and the layers that computed them, which are to compute those of your queries.
 
         Raises:
-            ElmoError: If the sentences have no words, or the model cannot be loaded.
+            ElmoError: If the sentences have no words.
         """
         placed = list(sentences)
         texts = [list(words) for _, _, words in placed]
@@ -200,7 +201,7 @@ class NeighbourIndex:
             raise ElmoError("The sentences have no words: give some text.")
         files = IndexFiles(
             manifest={"layers": str(model.layers)},
-            vectors=unit_vectors(np.concatenate(list(model.embed(texts)))).astype(np.float16),
+            vectors=unit_vectors(np.concatenate(list(vectors))).astype(np.float16),
             words=np.array([spellings[word] for words in texts for word in words], dtype=np.int32),
             spellings=list(spellings),
             ends=np.cumsum([len(words) for words in texts]),

@@ -129,7 +129,9 @@ def test_is_opened_again(index: NeighbourIndex, folder: Path) -> None:
 
 
 def test_a_few_sentences_are_searched_in_memory(index: NeighbourIndex, folder: Path, loaded: Loaded) -> None:
-    kept = NeighbourIndex.in_memory(iter(PLACED), LazyModel(folder, loaded=loaded))
+    vectors = (alone(loaded, words)[0] for _, _, words in PLACED)
+
+    kept = NeighbourIndex.in_memory(iter(PLACED), vectors, LazyModel(folder, loaded=loaded))
 
     assert_equal(kept.search(QUERY, top=99), index.search(QUERY, top=99))
     assert (len(kept), kept.num_sentences) == (len(index), index.num_sentences)
@@ -137,7 +139,7 @@ def test_a_few_sentences_are_searched_in_memory(index: NeighbourIndex, folder: P
 
 def test_sentences_without_words_are_refused(folder: Path) -> None:
     with pytest.raises(ElmoError, match=r"^The sentences have no words: give some text\.$"):
-        NeighbourIndex.in_memory([("a.txt", 1, [])], LazyModel(folder))
+        NeighbourIndex.in_memory([("a.txt", 1, [])], [np.empty((0, 8))], LazyModel(folder))
 
 
 def test_all_layers_are_concatenated(folder: Path, loaded: Loaded, tmp_path: Path) -> None:
