@@ -46,6 +46,8 @@ constexpr int PANEL = 2 * LANES;
 constexpr int64_t DEPTH = 512;
 // up to so many sentences in a group, the matrices are read without packing
 constexpr int64_t FEW = 2;
+// rows of such a matrix that are read at a time: as many as a core fetches streams
+constexpr int64_t TERMS = 8;
 // words whose gate inputs are computed at a time
 constexpr int64_t CHUNK = 256;
 // shares of the work of packing
@@ -69,9 +71,23 @@ inline Vector load_some(const float* from, int64_t count) {
 inline void store_some(float* to, Vector values, int64_t count) { std::memcpy(to, &values, count * sizeof(float)); }
 
 // bfloat16 is the upper half of float32
+#if defined(__AVX2__)
+inline __m256 load_eight(const float* from) { return _mm256_loadu_ps(from); }
+inline __m256 load_eight(const BFloat16* from) {
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(values), 16));
+}
+#endif
 inline Vector load(const BFloat16* from) {
+#if defined(__AVX512F__)
+    const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return reinterpret_cast<Vector>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16));
+#elif defined(__AVX2__)
+    return reinterpret_cast<Vector>(load_eight(from));
+#else
     const BFloat16s values = *reinterpret_cast<const BFloat16s*>(from);
     return reinterpret_cast<Vector>(__builtin_convertvector(values, Integers) << 16);
+#endif
 }
 inline float widened(float value) { return value; }
 inline float widened(BFloat16 value) {
@@ -155,14 +171,6 @@ void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, floa
         }
 }
 
-#if defined(__AVX2__)
-inline __m256 load_eight(const float* from) { return _mm256_loadu_ps(from); }
-inline __m256 load_eight(const BFloat16* from) {
-    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(values), 16));
-}
-#endif
-
 // Transposes 8 rows of 8 numbers; rows are `stride` apart, and those of the result PANEL.
 template <class Weight>
 inline void transpose(const Weight* from, int64_t stride, float* to) {
@@ -210,33 +218,24 @@ void pack_rows(const Weight* from, int64_t count, int64_t depth, int64_t stride,
         }
 }
 
-// Multiplies R rows by an unpacked matrix `[depth, width]` in one pass over its memory.
+// Multiplies R rows by an unpacked matrix `[depth, width]` in one pass over its memory, TERMS whole rows at a time.
 template <int R, class Weight>
 void plain_product(const float* a, int64_t a_stride, const Weight* weight, int64_t depth, int64_t width, float* sums) {
-    // as many columns as have their sums in the first-level cache
-    constexpr int64_t STRIP = 2048;
     std::fill_n(sums, R * width, 0.f);
-    for (int64_t strip = 0; strip < width; strip += STRIP) {
-        const int64_t end = std::min(width, strip + STRIP), whole = strip + (end - strip) / LANES * LANES;
-        for (int64_t k = 0; k < depth; k += 4) {
-            const int64_t count = std::min<int64_t>(4, depth - k);
-            const Weight* rows = weight + k * width;
-            for (int64_t n = strip; n < whole && count == 4; n += LANES)
-#pragma GCC unroll 4
-                for (int r = 0; r < R; r++) {
-                    const float* factors = a + r * a_stride + k;
-                    Vector sum = load(sums + r * width + n);
-                    sum += factors[0] * load(rows + n);
-                    sum += factors[1] * load(rows + width + n);
-                    sum += factors[2] * load(rows + 2 * width + n);
-                    sum += factors[3] * load(rows + 3 * width + n);
-                    store(sums + r * width + n, sum);
-                }
-            for (int64_t n = count == 4 ? whole : strip; n < end; n++)
-                for (int r = 0; r < R; r++)
-                    for (int64_t j = 0; j < count; j++)
-                        sums[r * width + n] += a[r * a_stride + k + j] * widened(rows[j * width + n]);
-        }
+    for (int64_t k = 0; k < depth; k += TERMS, weight += TERMS * width) {
+        const int64_t count = std::min<int64_t>(TERMS, depth - k), whole = count == TERMS ? width / LANES * LANES : 0;
+        for (int64_t n = 0; n < whole; n += LANES)
+#pragma GCC unroll 2
+            for (int r = 0; r < R; r++) {
+                Vector sum = load(sums + r * width + n);
+#pragma GCC unroll 8
+                for (int j = 0; j < TERMS; j++) sum += a[r * a_stride + k + j] * load(weight + j * width + n);
+                store(sums + r * width + n, sum);
+            }
+        for (int64_t n = whole; n < width; n++)
+            for (int r = 0; r < R; r++)
+                for (int64_t j = 0; j < count; j++)
+                    sums[r * width + n] += a[r * a_stride + k + j] * widened(weight[j * width + n]);
     }
 }
 
