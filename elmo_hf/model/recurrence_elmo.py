@@ -83,13 +83,12 @@ class InputProjections(NamedTuple):
 
     def apply(self, below: torch.Tensor) -> torch.Tensor:
         """Compute the gate inputs of packed words: `[2, n, D]` to `[2, n, G * C]`."""
-        inputs = torch.stack([project(rows) for project, rows in zip(self.modules, below, strict=True)])
-        return self.add_forget_bias(inputs)
+        return self.add_forget_bias(stack([project(rows) for project, rows in zip(self.modules, below, strict=True)]))
 
     def carry(self, below: torch.Tensor) -> torch.Tensor | None:
         """Compute what highways carry around the cell: `[2, n, D]` to `[2, n, C]`; `None` without them."""
         carried = [project(rows) for project, rows in zip(self.highways, below, strict=False)]
-        return torch.stack(carried) if carried else None
+        return stack(carried) if carried else None
 
     def are_linear(self) -> bool:
         """Return whether the modules are linear maps and nothing more."""
@@ -116,9 +115,16 @@ class InputProjections(NamedTuple):
 
     def add_forget_bias(self, gates: torch.Tensor) -> torch.Tensor:
         """Add the forget bias to gates `[..., G * C]` in place."""
-        cell_width = gates.shape[-1] // (5 if self.highways else 4)
-        gates[..., cell_width : 2 * cell_width] += self.forget_bias
+        # the backward pass of an addition in place copies all gradients
+        if self.forget_bias:
+            cell_width = gates.shape[-1] // (5 if self.highways else 4)
+            gates[..., cell_width : 2 * cell_width] += self.forget_bias
         return gates
+
+
+def stack(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Stack what each direction has; of one direction, this is no copy."""
+    return torch.stack(tuple(parts)) if len(parts) > 1 else parts[0][None]
 
 
 class LinearMaps(NamedTuple):
@@ -659,18 +665,23 @@ def backend_gradients(
     carried_gradient = output_gradient = None
     if saved.carried is not None:
         carried_gradient = (1 - saved.gates[:, :, 4 * cell_width :]) * projected_gradient
-        carried_gradient = nn.functional.pad(carried_gradient, (0, 0, 0, spare))
+        carried_gradient = with_spare(carried_gradient, spare)
     if weights.output is not None:
         squashed = saved.gates[:, :, 3 * cell_width : 4 * cell_width] * saved.cells.tanh()
         output_gradient = torch.bmm(squashed.transpose(1, 2), projected_gradient).to(weights.output.dtype)
     return (
-        nn.functional.pad(inputs_gradient, (0, 0, 0, spare)),
+        with_spare(inputs_gradient, spare),
         hidden_gradient.to(first_hidden.dtype),
         cell_gradient.to(first_cell.dtype),
         carried_gradient,
         recurrent_gradient,
         output_gradient,
     )
+
+
+def with_spare(gradients: torch.Tensor, spare: int) -> torch.Tensor:
+    """Append rows of zeros to `[2, N, ...]`; `pad` would write all of the other rows twice."""
+    return torch.cat([gradients, gradients.new_zeros(len(gradients), spare, *gradients.shape[2:])], dim=1)
 
 
 def differentiable_gradients(
