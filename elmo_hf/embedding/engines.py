@@ -1,7 +1,10 @@
 """Engines compute the parts of a corpus: this process does by default, or the workers of Ray (`ray_engine`)."""
 
 import hashlib
+import threading
 from collections.abc import Iterable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -123,12 +126,34 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Computes the parts in this process, one after the other."""
+    """Computes the parts in this process. While it computes one, it reads the next one and writes the last one."""
 
     def __call__(self, parts: Iterable[UnfinishedPart], embedder: PartEmbedder, progress: Progress) -> None:
-        """Compute all parts."""
-        for part in parts:
-            save_part(part.path, embedder.embed_part(part.sentences, progress))
+        """Compute all parts; if it fails or is interrupted, it returns when the current batch and file are done."""
+        stopped = threading.Event()
+
+        def count(words: int) -> None:
+            if stopped.is_set():
+                raise CancelledError
+            progress(words)
+
+        def compute(part: UnfinishedPart) -> Future[None]:
+            return writing.submit(save_part, part.path, embedder.embed_part(part.sentences, count))
+
+        computed: Future[Future[None]] | None = None
+        written: Future[None] | None = None
+        # the caller's thread reads, because some sources, such as a cursor of SQLite, belong to one thread
+        with ThreadPoolExecutor(1) as writing, ThreadPoolExecutor(1) as computing:
+            try:
+                # one turn more than parts, and another one, to wait for the last one
+                for part in chain(parts, (None, None)):
+                    if written is not None:
+                        written.result()
+                    written = None if computed is None else computed.result()
+                    computed = None if part is None else computing.submit(compute, part)
+            except BaseException:
+                stopped.set()
+                raise
 
 
 __all__ = ["POOLS", "CorpusOptions", "Engine", "LocalEngine", "PartEmbedder", "digest_of_model", "pool_words"]

@@ -1,12 +1,16 @@
 """`embedding.engines`: a part depends on its sentences and the options alone, and the manifest says what decides."""
 
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from elmo_hf import ElmoError
-from elmo_hf.embedding.engines import CorpusOptions, PartEmbedder, pool_words
+from elmo_hf.embedding import engines
+from elmo_hf.embedding.engines import CorpusOptions, LocalEngine, PartEmbedder, pool_words
+from elmo_hf.embedding.parts import UnfinishedPart
 from elmo_hf.embedding.sentences import Sentence
 
 
@@ -41,3 +45,85 @@ def test_the_manifest_changes_with_the_options_and_the_weights(bilm_model: Path,
 def test_an_unknown_pool_is_named(bilm_model: Path) -> None:
     with pytest.raises(ElmoError, match="There is no pool 'sum': choose none, mean, max"):
         PartEmbedder(bilm_model, "cpu", OPTIONS._replace(pool="sum"))
+
+
+class Recorder:
+    """An embedder whose parts are their sentences; it notes in which thread it computes."""
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
+        self.may_end = threading.Event()
+
+    def embed_part(self, sentences: list[Sentence], progress: Callable[[int], object]) -> list[Sentence]:
+        """Return the sentences when it may."""
+        self.threads.add(threading.get_ident())
+        assert self.may_end.wait(30)
+        progress(len(sentences))
+        return sentences
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of the parts that were saved, in their order."""
+    lengths: list[int] = []
+    monkeypatch.setattr(engines, "save_part", lambda _, part: lengths.append(len(part)))
+    return lengths
+
+
+def parts_of(number: int) -> Iterator[UnfinishedPart]:
+    """Yield parts of 1, 2, ... sentences."""
+    for length in range(1, number + 1):
+        yield UnfinishedPart(Path(str(length)), SENTENCES[:1] * length)
+
+
+def test_the_next_part_is_read_here_while_one_is_computed(saved: list[int]) -> None:
+    embedder, done = Recorder(), []
+
+    def read() -> Iterator[UnfinishedPart]:
+        parts = parts_of(3)
+        yield next(parts)
+        assert not saved
+        # the first part is not computed before
+        embedder.may_end.set()
+        yield from parts
+
+    LocalEngine()(read(), embedder, done.append)  # type: ignore[arg-type]
+
+    assert saved == done == [1, 2, 3]
+    assert threading.get_ident() not in embedder.threads
+
+
+def test_an_interruption_while_reading_ends_the_computation_at_the_next_batch(saved: list[int]) -> None:
+    embedder, done = Recorder(), []
+
+    def read() -> Iterator[UnfinishedPart]:
+        parts = parts_of(2)
+        embedder.may_end.set()
+        yield next(parts)
+        yield next(parts)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalEngine()(read(), embedder, done.append)  # type: ignore[arg-type]
+
+    assert saved in ([1], [1, 2])
+
+
+def test_an_error_of_a_part_ends_the_run(saved: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, _: object) -> None:
+        raise ElmoError(f"{path} cannot be written")
+
+    embedder = Recorder()
+    embedder.may_end.set()
+    monkeypatch.setattr(engines, "save_part", refuse)
+
+    with pytest.raises(ElmoError, match=r"^1 cannot be written$"):
+        LocalEngine()(parts_of(9), embedder, saved.append)  # type: ignore[arg-type]
+    # the run ends with the part that was computed meanwhile
+    assert len(saved) <= 3
+
+
+def test_no_parts_are_no_work(saved: list[int]) -> None:
+    LocalEngine()(iter(()), Recorder(), saved.append)  # type: ignore[arg-type]
+
+    assert not saved
