@@ -34,10 +34,12 @@ def add_demo(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, metavar="N", help="port (default: the first free one from 7860)")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.set_defaults(run=_demo)
+    parser.set_defaults(run=_demo, wrong_usage=parser.error)
 
 
 def _demo(options: argparse.Namespace) -> int:
+    if options.port is not None and not 0 < options.port < 2**16:
+        options.wrong_usage("--port must be from 1 to 65535")
     try:
         from elmo_hf.demo.page import start
     except ImportError as error:

@@ -3,6 +3,7 @@
 A tab computes nothing by itself: it shows what `tabs` writes, or one line in its place.
 """
 
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -263,6 +264,15 @@ def _theme() -> gr.themes.Base:
     )
 
 
+def _check_address(host: str, port: int | None) -> None:
+    """Check that this machine can serve there; Gradio would try a hundred ports before it says so."""
+    try:
+        socket.create_server((host, port or 0)).close()
+    except OSError as error:
+        where = host if port is None else f"{host}, port {port}"
+        raise ElmoError(f"The page cannot be served at {where} ({one_line(error)}): choose another.") from error
+
+
 def start(
     models: Sequence[str] = (NAME,), *, host: str = THIS_MACHINE, port: int | None = None, open_browser: bool = False
 ) -> gr.Blocks:
@@ -284,24 +294,21 @@ def start(
     """
     for name in models:
         load_model(name)
+    _check_address(host, port)
     page = build_page(models, any_model=host in (THIS_MACHINE, "localhost"))
-    try:
-        page.launch(
-            server_name=host,
-            server_port=port,
-            inbrowser=open_browser,
-            prevent_thread_lock=True,
-            quiet=True,
-            share=False,
-            ssr_mode=False,
-            footer_links=[],
-            max_file_size=MOST_BYTES,
-            theme=_theme(),
-            css_paths=Path(__file__).with_name("page.css"),
-        )
-    except (OSError, ValueError) as error:
-        where = host if port is None else f"{host}, port {port}"
-        raise ElmoError(f"The page cannot be served at {where} ({one_line(error)}): choose another.") from error
+    page.launch(
+        server_name=host,
+        server_port=port,
+        inbrowser=open_browser,
+        prevent_thread_lock=True,
+        quiet=True,
+        share=False,
+        ssr_mode=False,
+        footer_links=[],
+        max_file_size=MOST_BYTES,
+        theme=_theme(),
+        css_paths=Path(__file__).with_name("page.css"),
+    )
     return page
 
 

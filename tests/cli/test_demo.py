@@ -42,3 +42,10 @@ def test_a_model_that_is_not_there_is_one_line(capsys: Captured) -> None:
     assert main(["demo", "absent"]) == 1
 
     assert "absent is not a model folder" in error_of(capsys)
+
+
+def test_a_port_that_cannot_be_is_wrong_usage(capsys: Captured) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["demo", "--port", "70000"])
+
+    assert "--port must be from 1 to 65535" in capsys.readouterr().err
