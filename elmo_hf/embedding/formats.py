@@ -134,18 +134,25 @@ def _write_hdf5(path: Path, new: NewFile, parts: ReadParts, metadata: Mapping[st
 
     raw = DeferredErrorFile(new(path.name), "w+")
     file = h5py.File(raw, "w")
+    # `file.create_dataset` makes the same properties and type anew for each sentence, which takes a third of the time
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)
     try:
         sentence_to_index: dict[str, str] = {}
         number = 0
         file.attrs.update(metadata)
         for part in parts():
+            kind = h5py.h5t.py_create(part.vectors.numpy().dtype, logical=True)
             for sentence, name, vectors in zip(part.sentences, part.names(number), part.arrays(), strict=True):
-                dataset = file.create_dataset(array_name(path, name), data=vectors.numpy())
+                space = h5py.h5s.create_simple(vectors.shape)
+                dataset = h5py.h5d.create(file.id, array_name(path, name).encode(), kind, space, properties)
+                if vectors.numel():
+                    dataset.write(space, space, vectors.numpy())
                 if sentence.key is None:
                     # for equal sentences, AllenNLP's index has the last one
                     sentence_to_index[sentence.text] = name
                 else:
-                    dataset.attrs["original_id"] = sentence.key
+                    h5py.Dataset(dataset).attrs["original_id"] = sentence.key
                 raw.check()
             number += len(part.sentences)
         if sentence_to_index or number == 0:
