@@ -24,27 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from transformers import (
     DataCollatorWithPadding,
     EvalPrediction,
-    set_seed,
 )
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from elmo_hf import ElmoError, ElmoForSequenceClassification, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, load_labelled, read_labelled
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import (
-    describe_base,
-    find_word_vectors,
-    finish,
-    forget_layers,
-    load_task_model,
-    predict,
-    train,
-)
+from elmo_hf.training.finetuning import finish, load_with_vectors, predict, prepare, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -256,11 +245,7 @@ def write_predictions(path: Path, texts: Sequence[LabelledText], scores: Any, pr
 def main() -> None:
     """Train, evaluate and save."""
     options = parse_arguments()
-    torch.set_num_threads(options.threads)
-    set_seed(options.seed)
-    # that a language model has no head, and a task no softmax, is as it should be
-    set_verbosity_error()
-    disable_progress_bar()
+    prepare(options)
     splits = read_texts(options)
     first = next(iter(splits.values()))
     problem = options.problem or problem_of(first)
@@ -268,21 +253,14 @@ def main() -> None:
     labels = None if problem == "regression" else find_labels(splits.get("train", []), options.labels)
     if labels == [] and "train" in splits:
         raise ElmoError("The training data has no label at all: give some, or --labels.")
-    vectors = find_word_vectors(
-        options, {name: [text for each in part for text in parts_of(each)] for name, part in splits.items()}
-    )
-    model, tokenizer = load_task_model(
+    model, tokenizer = load_with_vectors(
         ElmoForSequenceClassification,
-        options.model,
+        options,
+        {name: [text for each in part for text in parts_of(each)] for name, part in splits.items()},
         labels,
         problem_type=PROBLEMS[problem][0],
         default_head="esim" if pairs else None,
-        word_vectors=vectors,
-        **options.model_fields(),
     )
-    print(describe_base(options.model, model.config))
-    if vectors is not None:
-        print(vectors.report)
     if 1 + pairs not in model.head.num_sentences:
         raise ElmoError(
             f"The data has {'pairs' if pairs else 'single texts'}, which the head {model.config.head} does not read: "
@@ -308,9 +286,7 @@ def main() -> None:
         scores[split] = {kind: metrics[kind] for kind in kinds if kind in metrics}
         if trainer.is_world_process_zero():
             write_predictions(options.output / f"{split}.jsonl", splits[split], output.predictions, problem, model)
-    if trainer.is_world_process_zero() and "train" in splits:
-        print(finish(options, trainer, model, scores))
-    forget_layers(options, trainer)
+    finish(options, trainer, model, scores)
 
 
 if __name__ == "__main__":

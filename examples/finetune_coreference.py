@@ -24,8 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from transformers import EvalPrediction, TrainingArguments, set_seed
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+from transformers import EvalPrediction, TrainingArguments
 
 from elmo_hf import ElmoError, ElmoForCoreferenceResolution, ElmoTokenizer
 from elmo_hf.data.coreference import (
@@ -43,15 +42,7 @@ from elmo_hf.files import naming_errors
 from elmo_hf.model.coreference_elmo import find_clusters
 from elmo_hf.prediction.documents import resolve_gap
 from elmo_hf.training.documents import CutDocuments, DocumentCollator, encode_document
-from elmo_hf.training.finetuning import (
-    describe_base,
-    find_word_vectors,
-    finish,
-    forget_layers,
-    load_task_model,
-    predict,
-    train,
-)
+from elmo_hf.training.finetuning import finish, load_with_vectors, predict, prepare, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, at_least, parse_options, read_splits
 
 
@@ -208,11 +199,7 @@ def write_predictions(path: Path, documents: Sequence[Document], found: Sequence
 def main() -> None:
     """Train, evaluate and save."""
     options = parse_arguments()
-    torch.set_num_threads(options.threads)
-    set_seed(options.seed)
-    # that a language model has no head, and a task no softmax, is as it should be
-    set_verbosity_error()
-    disable_progress_bar()
+    prepare(options)
     splits = read_splits(options, read_documents, load_documents)
     # before the training, which would be lost if they cannot be had
     pronouns = [] if options.gap is None else read_gap(options.gap)
@@ -224,16 +211,12 @@ def main() -> None:
             f"{options.source_of('train')} has no clusters{'' if options.keep_singletons else ' of two mentions'}: "
             "give documents in which they are marked."
         )
-    vectors = find_word_vectors(
+    model, tokenizer = load_with_vectors(
+        ElmoForCoreferenceResolution,
         options,
         {name: [words for document in part for words in document.sentences] for name, part in splits.items()},
+        (),
     )
-    model, tokenizer = load_task_model(
-        ElmoForCoreferenceResolution, options.model, (), word_vectors=vectors, **options.model_fields()
-    )
-    print(describe_base(options.model, model.config))
-    if vectors is not None:
-        print(vectors.report)
     speakers = model.config.use_speakers
     trainer, rows = train(
         options,
@@ -262,9 +245,7 @@ def main() -> None:
         table = measure_gap(pronouns, splitter, model, tokenizer, options.output)
         print(table)
         report = f"{report}\n\n{table}".strip()
-    if trainer.is_world_process_zero() and "train" in splits:
-        print(finish(options, trainer, model, scores, report=report))
-    forget_layers(options, trainer)
+    finish(options, trainer, model, scores, report=report)
 
 
 if __name__ == "__main__":

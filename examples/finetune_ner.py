@@ -20,28 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import (
-    DataCollatorForTokenClassification,
-    EvalPrediction,
-    Trainer,
-    set_seed,
-)
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+from transformers import DataCollatorForTokenClassification, EvalPrediction, Trainer
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.tagged import TaggedSentence, cut_sentence, load_tagged, read_tagged, tag_scheme, to_iob2
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import (
-    describe_base,
-    find_word_vectors,
-    finish,
-    forget_layers,
-    load_task_model,
-    predict,
-    train,
-)
+from elmo_hf.training.finetuning import finish, load_with_vectors, predict, prepare, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -235,26 +220,17 @@ def evaluate(
 def main() -> None:
     """Train, evaluate and save."""
     options = parse_arguments()
-    torch.set_num_threads(options.threads)
-    set_seed(options.seed)
-    # that a language model has no head, and a task no softmax, is as it should be
-    set_verbosity_error()
-    disable_progress_bar()
+    prepare(options)
     splits = read_sentences(options)
     labels = find_labels(splits, options.labels)
     spans = tag_scheme(labels) is not None
-    vectors = find_word_vectors(options, {name: [words for words, _ in part] for name, part in splits.items()})
-    model, tokenizer = load_task_model(
+    model, tokenizer = load_with_vectors(
         ElmoForTokenClassification,
-        options.model,
+        options,
+        {name: [words for words, _ in part] for name, part in splits.items()},
         labels,
         default_head="bilstm-crf" if spans else None,
-        word_vectors=vectors,
-        **options.model_fields(),
     )
-    print(describe_base(options.model, model.config))
-    if vectors is not None:
-        print(vectors.report)
     names: Any = model.config.id2label
     numbers: Any = model.config.label2id
     trainer, rows = train(
@@ -271,12 +247,8 @@ def main() -> None:
         # scores of all labels of all words would fill the memory
         preprocess_logits_for_metrics=lambda logits, _: logits.argmax(dim=-1),
     )
-    if trainer.state.best_metric == 0 and trainer.is_world_process_zero():
-        print("note: no epoch found a name of the development set: train longer, or with smaller batches")
     scores, report = evaluate(trainer, splits, rows, names, options.output)
-    if trainer.is_world_process_zero() and "train" in splits:
-        print(finish(options, trainer, model, scores, report=report))
-    forget_layers(options, trainer)
+    finish(options, trainer, model, scores, report=report)
 
 
 if __name__ == "__main__":

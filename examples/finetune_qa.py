@@ -21,23 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from transformers import DataCollatorWithPadding, EvalPrediction, TrainingArguments, set_seed
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+from transformers import DataCollatorWithPadding, EvalPrediction, TrainingArguments
 
 from elmo_hf import ElmoError, ElmoForQuestionAnswering, ElmoTokenizer
 from elmo_hf.data.questions import Question, load_questions, read_questions, score_answers
 from elmo_hf.files import naming_errors
 from elmo_hf.prediction.answers import MAX_ANSWER_WORDS, MAX_CONTEXT_WORDS, best_spans, cut_windows, span_chances
-from elmo_hf.training.finetuning import (
-    describe_base,
-    find_word_vectors,
-    finish,
-    forget_layers,
-    load_task_model,
-    predict,
-    train,
-)
+from elmo_hf.training.finetuning import finish, load_with_vectors, predict, prepare, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, at_least, parse_options, read_splits
 
 
@@ -256,27 +246,15 @@ def write_predictions(path: Path, questions: Sequence[Question], found: dict[str
 def main() -> None:
     """Train, evaluate and save."""
     options = parse_arguments()
-    torch.set_num_threads(options.threads)
-    set_seed(options.seed)
-    # that a language model has no head, and a task no softmax, is as it should be
-    set_verbosity_error()
-    disable_progress_bar()
+    prepare(options)
     splits = read_splits(options, read_questions, load_questions)
-    vectors = find_word_vectors(
+    model, tokenizer = load_with_vectors(
+        ElmoForQuestionAnswering,
         options,
         {name: [text for asked in part for text in (asked.question, asked.context)] for name, part in splits.items()},
-    )
-    model, tokenizer = load_task_model(
-        ElmoForQuestionAnswering,
-        options.model,
         (),
         default_head="bidaf",
-        word_vectors=vectors,
-        **options.model_fields(),
     )
-    print(describe_base(options.model, model.config))
-    if vectors is not None:
-        print(vectors.report)
     # where the words of a row are
     tokenizer.padding_side = "right"
     windows: list[Window] = []
@@ -296,9 +274,7 @@ def main() -> None:
         if trainer.is_world_process_zero():
             path = options.output / f"{split}_predictions.json"
             write_predictions(path, splits[split], finder.find(EvalPrediction(output.predictions, output.label_ids)))
-    if trainer.is_world_process_zero() and "train" in splits:
-        print(finish(options, trainer, model, scores))
-    forget_layers(options, trainer)
+    finish(options, trainer, model, scores)
 
 
 if __name__ == "__main__":

@@ -20,24 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from transformers import DataCollatorForTokenClassification, EvalPrediction, Trainer, TrainingArguments, set_seed
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+from transformers import DataCollatorForTokenClassification, EvalPrediction, Trainer, TrainingArguments
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.data.frame_scores import roles_report, score_roles
 from elmo_hf.data.frames import Frame, FramedSentence, load_frames, read_frames, write_json_frames
 from elmo_hf.errors import counted
 from elmo_hf.files import naming_errors
-from elmo_hf.training.finetuning import (
-    describe_base,
-    find_word_vectors,
-    finish,
-    forget_layers,
-    load_task_model,
-    predict,
-    train,
-)
+from elmo_hf.training.finetuning import finish, load_with_vectors, predict, prepare, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, parse_options, read_splits
 
 
@@ -189,31 +179,20 @@ def evaluate(
 def main() -> None:
     """Train, evaluate and save."""
     options = parse_arguments()
-    torch.set_num_threads(options.threads)
-    set_seed(options.seed)
-    # that a language model has no head, and a task no softmax, is as it should be
-    set_verbosity_error()
-    disable_progress_bar()
+    prepare(options)
     splits = read_splits(options, read_frames, load_frames)
-    vectors = find_word_vectors(
-        options, {name: [sentence.words for sentence in part] for name, part in splits.items()}
-    )
-    model, tokenizer = load_task_model(
+    model, tokenizer = load_with_vectors(
         ElmoForTokenClassification,
-        options.model,
+        options,
+        {name: [sentence.words for sentence in part] for name, part in splits.items()},
         find_labels(splits, options.labels),
         default_head=HEAD,
-        word_vectors=vectors,
         head_fields={"head_hidden_size": HEAD_HIDDEN_SIZE, "classifier_dropout": DROPOUT},
-        **options.model_fields(),
     )
     if model.config.head != HEAD:
         raise ElmoError(
             f"{options.model} has the head {model.config.head or 'linear'}: begin from the language model."
         )
-    print(describe_base(options.model, model.config))
-    if vectors is not None:
-        print(vectors.report)
     # where the words of a row are
     tokenizer.padding_side = "right"
     numbers: Any = model.config.label2id
@@ -229,12 +208,8 @@ def main() -> None:
         # scores of all labels of all words would fill the memory
         preprocess_logits_for_metrics=lambda logits, _: logits.argmax(dim=-1),
     )
-    if trainer.state.best_metric == 0 and trainer.is_world_process_zero():
-        print("note: no epoch found a role of the development set: train longer, or with smaller batches")
     scores, report = evaluate(trainer, splits, rows, finder, options.output)
-    if trainer.is_world_process_zero() and "train" in splits:
-        print(finish(options, trainer, model, scores, report=report))
-    forget_layers(options, trainer)
+    finish(options, trainer, model, scores, report=report)
 
 
 if __name__ == "__main__":

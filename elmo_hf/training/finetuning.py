@@ -21,7 +21,9 @@ from transformers import (
     Trainer,
     TrainerCallback,
     TrainingArguments,
+    set_seed,
 )
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from elmo_hf.bundled import model_folder
 from elmo_hf.data.word_vectors import WordVectors, build_word_vectors
@@ -71,6 +73,19 @@ LAYERS_LIMIT = 4 * 2**30
 LAYERS_CACHE = "layers-cache"
 
 
+def prepare(options: FineTuningOptions) -> None:
+    """Set up the process of a script: its threads and random numbers, and no messages but the script's own.
+
+    Args:
+        options: The options of the run.
+    """
+    torch.set_num_threads(options.threads)
+    set_seed(options.seed)
+    # that a language model has no head, and a task no softmax, is as it should be
+    set_verbosity_error()
+    disable_progress_bar()
+
+
 def find_word_vectors(
     options: FineTuningOptions, texts: Mapping[str, Iterable[str | Sequence[str]]]
 ) -> WordVectors | None:
@@ -117,6 +132,38 @@ def _load_tokenizer(name: str, vectors: WordVectors | None = None) -> ElmoTokeni
         return ElmoTokenizer.from_pretrained(name, **own)
     except (OSError, ValueError) as error:
         raise ElmoError(f"{name} cannot be loaded: {' '.join(str(error).split())[:300]}") from error
+
+
+def load_with_vectors(
+    cls: type[Model],
+    options: FineTuningOptions,
+    texts: Mapping[str, Iterable[str | Sequence[str]]],
+    labels: Sequence[str] | None,
+    **more: Any,
+) -> tuple[Model, ElmoTokenizer]:
+    """Load the model that the options name, with word vectors if they ask for some, and say what both are.
+
+    Args:
+        cls: As for `load_task_model`.
+        options: The options of the run.
+        texts: As for `find_word_vectors`.
+        labels: As for `load_task_model`.
+        **more: Other arguments of `load_task_model`.
+
+    Returns:
+        The model and its tokenizer.
+
+    Raises:
+        ElmoError: As `find_word_vectors` and `load_task_model`.
+    """
+    vectors = find_word_vectors(options, texts)
+    model, tokenizer = load_task_model(
+        cls, options.model, labels, word_vectors=vectors, **more, **options.model_fields()
+    )
+    tqdm.write(describe_base(options.model, model.config))
+    if vectors is not None:
+        tqdm.write(vectors.report)
+    return model, tokenizer
 
 
 def load_task_model(
@@ -257,6 +304,11 @@ def train(
             result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
             trainer.save_model()
             trainer.save_metrics("train", result.metrics)
+    if trainer.state.best_metric == 0 and trainer.is_world_process_zero():
+        tqdm.write(
+            "note: no epoch scores above 0 on the development set: train longer, with smaller batches, or at another "
+            "learning rate"
+        )
     return trainer, rows
 
 
@@ -508,8 +560,8 @@ def finish(
     scores: Mapping[str, Mapping[str, float]],
     *,
     report: str = "",
-) -> str:
-    """Write the model card at the end of a script, and say in one line what was written and how to use it.
+) -> None:
+    """End a script: after a training write the card and say what was written, and delete layers on the disk.
 
     Args:
         options: The options of the run.
@@ -518,24 +570,23 @@ def finish(
         scores: For each split, such as `test`, the values of the metrics.
         report: A table of more figures for the card.
 
-    Returns:
-        The line to print, `describe_result`.
-
     Raises:
         ElmoError: If the card cannot be written.
     """
-    write_card(
-        options.output,
-        model,
-        task=_task_of(model),
-        base=options.model,
-        data=options.data_name,
-        scores=scores,
-        # a card is for others: no folders of this machine before the script
-        command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
-        report=report,
-    )
-    return describe_result(options, trainer)
+    if trainer.is_world_process_zero() and trainer.train_dataset is not None:
+        write_card(
+            options.output,
+            model,
+            task=_task_of(model),
+            base=options.model,
+            data=options.data_name,
+            scores=scores,
+            # a card is for others: no folders of this machine before the script
+            command=["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]],
+            report=report,
+        )
+        tqdm.write(describe_result(options, trainer))
+    forget_layers(options, trainer)
 
 
 def write_card(
@@ -619,7 +670,9 @@ __all__ = [
     "finish",
     "forget_layers",
     "load_task_model",
+    "load_with_vectors",
     "predict",
+    "prepare",
     "train",
     "write_card",
 ]

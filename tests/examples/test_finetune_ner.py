@@ -67,7 +67,7 @@ def test_says_that_no_name_was_found(run: Run, capsys: pytest.CaptureFixture[str
     run("--dev=dev.conll", "--epochs=1")
 
     shown = capsys.readouterr().out
-    assert "note: no epoch found a name of the development set: train longer" in shown
+    assert "note: no epoch scores above 0 on the development set: train longer" in shown
     assert shown.count(", whose language model was trained on ") == 1
 
 
