@@ -1,7 +1,7 @@
 """int8 weights, which take a quarter of the memory and give nearly the same vectors.
 
-Each output of a matrix has its own scale. At each call, a layer turns its integers back into floating-point numbers,
-one matrix at a time.
+Each output of a matrix has its own scale. The compiled code of the recurrence reads the integers as they are. All else
+turns them back into floating-point numbers at each call, one matrix at a time.
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
+from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel
 from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.quantizers.base import HfQuantizer
@@ -36,6 +37,45 @@ class ElmoInt8Config(QuantizationConfigMixin):
         super().__init__(quant_method=quant_method)
 
 
+class ScaledIntegers(torch.Tensor):
+    """A matrix of integers and scales. Every operation of torch but the compiled recurrence gets their products.
+
+    Args:
+        integers: The integers.
+        scales: The scale of each output; it can be multiplied by `integers`.
+    """
+
+    integers: torch.Tensor
+    scales: torch.Tensor
+
+    @staticmethod
+    def __new__(cls: type, integers: torch.Tensor, scales: torch.Tensor) -> "ScaledIntegers":
+        """Make a tensor that has a shape and a dtype, but no numbers of its own."""
+        return torch.Tensor._make_wrapper_subclass(cls, integers.shape, dtype=scales.dtype, device=scales.device)
+
+    def __init__(self, integers: torch.Tensor, scales: torch.Tensor) -> None:
+        self.integers = integers
+        self.scales = scales
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, operation: Any, _: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operation on the numbers."""
+        args, kwargs = tree_map_only(cls, cls.numbers, (args, kwargs or {}))
+        return operation(*args, **kwargs)
+
+    def numbers(self) -> torch.Tensor:
+        """Return the matrix, in the dtype of the scales."""
+        return self.integers.to(self.scales.dtype) * self.scales
+
+    def to(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Return the numbers in another dtype, or in the same one."""
+        return self.numbers().to(*args, **kwargs)
+
+
 class Int8Rows(nn.Module):
     """The parametrization of a matrix by integers and a scale for each output.
 
@@ -48,8 +88,11 @@ class Int8Rows(nn.Module):
         self.axes = axes
 
     def forward(self, integers: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-        """Return the matrix, in the shape of `integers` and the dtype of `scales`."""
-        return integers.to(scales.dtype) * scales
+        """Return the matrix, in the dtype of `scales`; where compiled code may read it, as integers and scales."""
+        matrix = ScaledIntegers(integers, scales)
+        in_float32 = scales.dtype == torch.float32 and scales.device.type == "cpu"
+        kept = in_float32 and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        return matrix if kept else matrix.numbers()
 
     def right_inverse(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Round a matrix, and return its integers and its scales."""

@@ -8,6 +8,8 @@ import torch
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
 
 from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoInt8Config, ElmoModel
+from elmo_hf.int8 import to_int8
+from elmo_hf.kernels import native
 from support.tiny_models import batch, tiny_model
 
 
@@ -75,6 +77,43 @@ def test_rounds_each_row_by_its_own_scale(fields: dict, tmp_path: Path) -> None:
         slack = 1.01 if dtype == torch.float32 else 4
         assert ((found.float() - wanted).abs() <= slack * half + 1e-30).all()
     assert rounded(**batch([3, 2])).last_hidden_state.isfinite().all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("lengths", [[1], [5, 3], [3, 5, 4, 5, 1, 2, 2], [70, 60, 60, 50, 40]])
+@pytest.mark.parametrize("cell", [8, 33])
+def test_integers_give_the_bits_of_their_numbers(
+    cell: int, lengths: list[int], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model(intermediate_size=cell).requires_grad_(False)
+    to_int8(model)
+    inputs, before = batch(lengths), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    called = []
+    run_job = native.run_job
+    monkeypatch.setattr(native, "run_job", lambda *given: (called.append(given[0]), run_job(*given)))
+
+    # with gradients allowed, the layers get the numbers
+    wanted = model(**inputs).last_hidden_state
+    with torch.inference_mode():
+        found = model(**inputs).last_hidden_state
+
+    torch.set_num_threads(before)
+    assert torch.equal(found, wanted)
+    assert set(called) == {"elmo_forward", "elmo_forward_int8"}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["packed", "reference"])
+def test_other_recurrences_get_the_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = tiny_model(), batch([3, 2])
+    to_int8(model)
+    wanted = model(**inputs).last_hidden_state
+    monkeypatch.setenv("ELMO_HF_RECURRENCE", name)
+
+    found = model(**inputs).last_hidden_state
+
+    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=0)
 
 
 def test_a_model_without_elmo_is_left_as_it_is(tmp_path: Path) -> None:

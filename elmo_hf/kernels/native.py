@@ -11,6 +11,7 @@ from torch import nn
 from transformers.utils import logging
 
 from elmo_hf.errors import ElmoError, one_line
+from elmo_hf.int8 import ScaledIntegers
 
 from .contract import Gradients, LstmCall, LstmWeights, Output, Saved
 
@@ -30,7 +31,15 @@ HIGHEST = {"AVX2": "x86-64-v3", "AVX512": "x86-64-v4"}
 SLOWER = "1.3 to 4.8"
 
 # `elmo_job_version` of the libraries that this file can call
-JOB_VERSION = 1
+JOB_VERSION = 2
+
+
+# the function for each dtype of the weights
+FORWARD = {
+    torch.float32: "elmo_forward",
+    torch.bfloat16: "elmo_forward_bfloat16",
+    torch.int8: "elmo_forward_int8",
+}
 
 
 class NotBuiltError(RuntimeError):
@@ -42,7 +51,9 @@ class Job(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("inputs", "below", "forward", "backward", "bias")),
-        *((name, ctypes.c_void_p) for name in ("carried", "dropout", "recurrent", "output", "hidden", "cell")),
+        *((name, ctypes.c_void_p) for name in ("carried", "dropout", "recurrent", "output")),
+        *((f"{name}_scales", ctypes.c_void_p) for name in ("forward", "backward", "recurrent", "output")),
+        *((name, ctypes.c_void_p) for name in ("hidden", "cell")),
         *((name, ctypes.c_void_p) for name in ("outputs", "gates", "cells", "outputs_gradient")),
         *((name, ctypes.c_void_p) for name in ("hidden_gradient", "cell_gradient", "gradients", "batch_sizes")),
         *((name, ctypes.c_int64) for name in ("length", "sentences", "words", "rows", "input_width", "width")),
@@ -88,7 +99,7 @@ def open_library(path: Path) -> ctypes.CDLL:
         raise NotBuiltError(f"{path} cannot be used: {one_line(error)}") from error
     if version != JOB_VERSION:
         raise NotBuiltError(f"{path} has version {version}, and this elmo_hf needs {JOB_VERSION}")
-    for name in ("elmo_forward", "elmo_forward_bfloat16", "elmo_backward", "elmo_has_bfloat16_products"):
+    for name in (*FORWARD.values(), "elmo_backward", "elmo_has_bfloat16_products"):
         getattr(library, name).restype = ctypes.c_bool
     return library
 
@@ -115,7 +126,10 @@ def load() -> ctypes.CDLL | NotBuiltError:
 
 
 class NativeBackend:
-    """The compiled code, for plain float32 tensors on a CPU; in inference it computes the gate inputs too."""
+    """The compiled code, for plain float32 tensors on a CPU.
+
+    In inference it computes the gate inputs too, and weights may be in bfloat16 or int8.
+    """
 
     name = "native"
 
@@ -126,14 +140,18 @@ class NativeBackend:
 
     def declines(self, call: LstmCall) -> str | None:
         """Return why the compiled code does not take a call; `None` if it does."""
-        dtype, tensors = torch.float32, [
-            call.inputs, *call.state, call.weights.recurrent, call.weights.output, call.carried, call.dropout
-        ]  # fmt: skip
+        tensors = [call.inputs, *call.state, call.carried, call.dropout]
+        weights = [call.weights.recurrent, call.weights.output]
         if call.projections is not None:
-            tensors += call.projections.weights
-            if call.inputs.dtype == torch.bfloat16 and fits(*tensors, dtype=torch.bfloat16) and widens(call.inputs):
+            weights += call.projections.weights
+            everything = *tensors, *weights
+            if call.inputs.dtype == torch.bfloat16 and fits(*everything, dtype=torch.bfloat16) and widens(call.inputs):
                 return None
-        return None if fits(*tensors, dtype=dtype) else "it takes plain float32 tensors on a CPU"
+            if all(weight is None or isinstance(weight, ScaledIntegers) for weight in weights):
+                # the integers are where their scales are
+                weights = [weight.scales for weight in weights if isinstance(weight, ScaledIntegers)]
+        fitting = fits(*tensors, *weights, dtype=torch.float32)
+        return None if fitting else "it takes plain float32 tensors on a CPU"
 
     def forward(self, call: LstmCall, buffers: tuple[torch.Tensor, torch.Tensor] | None) -> Output:
         """Run all steps; see `Backend.forward`. With bfloat16 inputs, all sums are in float32."""
@@ -151,14 +169,11 @@ class NativeBackend:
         else:
             # of one direction, the forward one is the only one
             names = ("forward", "backward")[: len(hidden)]
-            tensors |= dict(zip(names, (part.contiguous() for part in call.projections.weights), strict=True))
+            for name, weight in zip(names, call.projections.weights, strict=True):
+                tensors |= stored(name, weight)
             tensors |= {"below": inputs, "bias": call.projections.bias.contiguous()}
-        run_job(
-            "elmo_forward" if dtype == torch.float32 else "elmo_forward_bfloat16",
-            call.batch_sizes,
-            call.weights,
-            tensors,
-        )
+        kind = torch.int8 if isinstance(call.weights.recurrent, ScaledIntegers) else dtype
+        run_job(FORWARD[kind], call.batch_sizes, call.weights, tensors)
         return outputs.to(dtype), (hidden.to(dtype), cell.to(dtype))
 
     def backward(
@@ -193,6 +208,13 @@ def more_tensors(source: LstmCall | Saved) -> dict[str, torch.Tensor]:
     return {name: tensor.float().contiguous() for name, tensor in given.items() if tensor is not None}
 
 
+def stored(name: str, weight: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return a weight by the name of its field, and its scales if it consists of integers."""
+    if isinstance(weight, ScaledIntegers):
+        return {name: weight.integers.contiguous(), f"{name}_scales": weight.scales.contiguous()}
+    return {name: weight.contiguous()}
+
+
 def run_job(function: str, batch_sizes: list[int], weights: LstmWeights, tensors: dict[str, torch.Tensor]) -> None:
     """Call a function of the compiled code.
 
@@ -210,10 +232,10 @@ def run_job(function: str, batch_sizes: list[int], weights: LstmWeights, tensors
     if isinstance(library, NotBuiltError):
         raise library
     # held here until the call is over
-    tensors = {**tensors, "recurrent": weights.recurrent.contiguous()}
+    tensors = {**tensors, **stored("recurrent", weights.recurrent)}
     tensors["batch_sizes"] = torch.tensor(batch_sizes, dtype=torch.int64)
     if weights.output is not None:
-        tensors["output"] = weights.output.contiguous()
+        tensors |= stored("output", weights.output)
     job = Job(
         **{field: tensor.data_ptr() for field, tensor in tensors.items()},
         length=len(batch_sizes),

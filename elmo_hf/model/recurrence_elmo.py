@@ -295,6 +295,8 @@ def run_lstm(
         if (backend := choose_backend(call)) is not None:
             return backend.forward(call, None)
     inputs = projections.apply(below)
+    # weights that are stored as integers become numbers once, and not at each step
+    weights = weights.to(weights.recurrent.dtype)
     # mixed precision has narrowed them
     dropout = None if dropout is None else dropout.to(inputs)
     state = state[0].to(inputs), state[1].to(inputs)

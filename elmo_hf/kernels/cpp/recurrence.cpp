@@ -7,8 +7,8 @@
 // a time, so that they never fill the memory. Directions and sentences do not wait for each other: each thread runs
 // its share of them from the first step to the last.
 //
-// Every sum is in the same order, however many sentences and threads there are. Weights may be in bfloat16; they are
-// widened when they are packed or read.
+// Every sum is in the same order, however many sentences and threads there are. Weights may be in bfloat16, or integers
+// with scales; they become float32 when they are packed or read.
 
 #include <algorithm>
 #include <atomic>
@@ -77,6 +77,10 @@ inline __m256 load_eight(const BFloat16* from) {
     const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(values), 16));
 }
+inline __m256 load_eight(const int8_t* from) {
+    const __m128i values = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(values));
+}
 #endif
 inline Vector load(const BFloat16* from) {
 #if defined(__AVX512F__)
@@ -89,12 +93,43 @@ inline Vector load(const BFloat16* from) {
     return reinterpret_cast<Vector>(__builtin_convertvector(values, Integers) << 16);
 #endif
 }
+inline Vector load(const int8_t* from) {
+#if defined(__AVX512F__)
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return reinterpret_cast<Vector>(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(values)));
+#elif defined(__AVX2__)
+    return reinterpret_cast<Vector>(load_eight(from));
+#else
+    Vector values;
+    for (int n = 0; n < LANES; n++) values[n] = from[n];
+    return values;
+#endif
+}
 inline float widened(float value) { return value; }
+inline float widened(int8_t value) { return value; }
 inline float widened(BFloat16 value) {
     const uint32_t bits = uint32_t(value) << 16;
     float result;
     std::memcpy(&result, &bits, sizeof result);
     return result;
+}
+
+// Integers have a scale for each output. The product of the two is what torch makes of them.
+template <class Weight>
+constexpr bool SCALED = std::is_same<Weight, int8_t>::value;
+// the scales from the n-th output on, or null
+inline const float* scales_from(const float* scales, int64_t n) { return scales ? scales + n : nullptr; }
+
+// Reads a vector, or one, of the weights of adjacent outputs.
+template <class Weight>
+inline Vector load_weights(const Weight* from, const float* scales) {
+    if constexpr (SCALED<Weight>) return load(from) * load(scales);
+    return load(from);
+}
+template <class Weight>
+inline float load_weight(const Weight* from, const float* scale) {
+    if constexpr (SCALED<Weight>) return widened(*from) * *scale;
+    return widened(*from);
 }
 
 int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
@@ -152,7 +187,8 @@ void panel_product(int64_t rows, const float* a, int64_t a_stride, const float* 
 
 // Packs `[depth, width]`, whose rows are `stride` apart, in panels `panel_stride` apart.
 template <class Weight>
-void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, float* to, int64_t panel_stride) {
+void pack(const Weight* from, const float* scales, int64_t depth, int64_t width, int64_t stride, float* to,
+          int64_t panel_stride) {
     // as many rows at a time as a core prefetches streams
     for (int64_t first = 0; first < depth; first += 8)
         for (int64_t column = 0; column < width; column += PANEL) {
@@ -161,11 +197,12 @@ void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, floa
                 const Weight* row = from + k * stride + column;
                 float* place = to + column / PANEL * panel_stride + k * PANEL;
                 if (count == PANEL) {
-                    store(place, load(row));
-                    store(place + LANES, load(row + LANES));
+                    store(place, load_weights(row, scales_from(scales, column)));
+                    store(place + LANES, load_weights(row + LANES, scales_from(scales, column + LANES)));
                 } else {
                     std::fill_n(place, PANEL, 0.f);
-                    std::transform(row, row + count, place, [](Weight value) { return widened(value); });
+                    for (int64_t n = 0; n < count; n++)
+                        place[n] = load_weight(row + n, scales_from(scales, column + n));
                 }
             }
         }
@@ -173,13 +210,18 @@ void pack(const Weight* from, int64_t depth, int64_t width, int64_t stride, floa
 
 // Transposes 8 rows of 8 numbers; rows are `stride` apart, and those of the result PANEL.
 template <class Weight>
-inline void transpose(const Weight* from, int64_t stride, float* to) {
+inline void transpose(const Weight* from, const float* scales, int64_t stride, float* to) {
 #if defined(__AVX2__)
     // pairs of rows, then fours, then halves of all eight
     __m256 pairs[8], fours[8];
+    const auto row = [&](int n) {
+        const __m256 values = load_eight(from + n * stride);
+        if constexpr (SCALED<Weight>) return _mm256_mul_ps(values, _mm256_set1_ps(scales[n]));
+        return values;
+    };
 #pragma GCC unroll 4
     for (int n = 0; n < 8; n += 2) {
-        const __m256 even = load_eight(from + n * stride), odd = load_eight(from + (n + 1) * stride);
+        const __m256 even = row(n), odd = row(n + 1);
         pairs[n] = _mm256_unpacklo_ps(even, odd);
         pairs[n + 1] = _mm256_unpackhi_ps(even, odd);
     }
@@ -196,46 +238,55 @@ inline void transpose(const Weight* from, int64_t stride, float* to) {
     }
 #else
     for (int n = 0; n < 8; n++)
-        for (int k = 0; k < 8; k++) to[k * PANEL + n] = widened(from[n * stride + k]);
+        for (int k = 0; k < 8; k++) to[k * PANEL + n] = load_weight(from + n * stride + k, scales_from(scales, n));
 #endif
 }
 
 // Packs the transpose of `[count, depth]`, whose rows are `stride` apart, as one panel.
 template <class Weight>
-void pack_rows(const Weight* from, int64_t count, int64_t depth, int64_t stride, float* panel) {
+void pack_rows(const Weight* from, const float* scales, int64_t count, int64_t depth, int64_t stride, float* panel) {
     if (count < PANEL) std::fill_n(panel, PANEL * depth, 0.f);
     for (int64_t k = 0; k < depth; k += 8)
         for (int64_t n = 0; n < count; n += 8) {
             const Weight* block = from + n * stride + k;
             float* place = panel + k * PANEL + n;
             if (n + 8 <= count && k + 8 <= depth) {
-                transpose(block, stride, place);
+                transpose(block, scales_from(scales, n), stride, place);
                 continue;
             }
             for (int64_t row = 0; row < std::min<int64_t>(8, count - n); row++)
                 for (int64_t j = 0; j < std::min<int64_t>(8, depth - k); j++)
-                    place[j * PANEL + row] = widened(block[row * stride + j]);
+                    place[j * PANEL + row] = load_weight(block + row * stride + j, scales_from(scales, n + row));
         }
 }
 
 // Multiplies R rows by an unpacked matrix `[depth, width]` in one pass over its memory, TERMS whole rows at a time.
 template <int R, class Weight>
-void plain_product(const float* a, int64_t a_stride, const Weight* weight, int64_t depth, int64_t width, float* sums) {
+void plain_product(const float* a, int64_t a_stride, const Weight* weight, const float* scales, int64_t depth,
+                   int64_t width, float* sums) {
     std::fill_n(sums, R * width, 0.f);
     for (int64_t k = 0; k < depth; k += TERMS, weight += TERMS * width) {
         const int64_t count = std::min<int64_t>(TERMS, depth - k), whole = count == TERMS ? width / LANES * LANES : 0;
-        for (int64_t n = 0; n < whole; n += LANES)
+        for (int64_t n = 0; n < whole; n += LANES) {
+            Vector scale{};
+            if constexpr (SCALED<Weight>) scale = load(scales + n);
+            Vector total[R];
 #pragma GCC unroll 2
-            for (int r = 0; r < R; r++) {
-                Vector sum = load(sums + r * width + n);
+            for (int r = 0; r < R; r++) total[r] = load(sums + r * width + n);
 #pragma GCC unroll 8
-                for (int j = 0; j < TERMS; j++) sum += a[r * a_stride + k + j] * load(weight + j * width + n);
-                store(sums + r * width + n, sum);
+            for (int j = 0; j < TERMS; j++) {
+                Vector weights = load(weight + j * width + n);
+                if constexpr (SCALED<Weight>) weights *= scale;
+#pragma GCC unroll 2
+                for (int r = 0; r < R; r++) total[r] += a[r * a_stride + k + j] * weights;
             }
+#pragma GCC unroll 2
+            for (int r = 0; r < R; r++) store(sums + r * width + n, total[r]);
+        }
         for (int64_t n = whole; n < width; n++)
             for (int r = 0; r < R; r++)
                 for (int64_t j = 0; j < count; j++)
-                    sums[r * width + n] += a[r * a_stride + k + j] * widened(weight[j * width + n]);
+                    sums[r * width + n] += a[r * a_stride + k + j] * load_weight(weight + j * width + n, scales_from(scales, n));
     }
 }
 
@@ -378,6 +429,11 @@ struct Job {
     const float* dropout;     // [2, sentences, P], the factors of the hidden states, or null
     const void* recurrent;    // [2, P, G * C]
     const void* output;       // [2, C, P], or null if P is C
+    // the scales of weights that are integers, otherwise null:
+    const float* forward_scales;    // [G * C], of the input weights of both directions,
+    const float* backward_scales;
+    const float* recurrent_scales;  // [2, G * C]
+    const float* output_scales;     // [2, P]
     float* hidden;            // [2, sentences, P], longest first: the initial state, overwritten by the final one
     float* cell;              // [2, sentences, C], likewise
     float* outputs;           // [2, words, P]
@@ -409,7 +465,7 @@ struct Division {
     }
 };
 
-// The forward pass, with weights in float32 or bfloat16.
+// The forward pass, with weights in float32 or bfloat16, or integers with scales.
 template <class Weight>
 class Forward : Division {
 public:
@@ -440,10 +496,12 @@ private:
         const int64_t first = blocks * part / PARTS, end = blocks * (part + 1) / PARTS;
         const int64_t cell = first * PANEL, count = std::min(C, end * PANEL) - cell;
         for (int64_t gate = 0; gate < G; gate++)
-            pack(recurrent + (direction * P * G + gate) * C + cell, P, count, G * C,
+            pack(recurrent + (direction * P * G + gate) * C + cell,
+                 scales_from(job.recurrent_scales, (direction * G + gate) * C + cell), P, count, G * C,
                  packed_recurrent(direction) + (first * G + gate) * PANEL * P, G * PANEL * P);
         if (output)
-            pack(output + (direction * C + cell) * P, count, P, P, packed_output(direction) + cell * PANEL, PANEL * C);
+            pack(output + (direction * C + cell) * P, scales_from(job.output_scales, direction * P), count, P, P,
+                 packed_output(direction) + cell * PANEL, PANEL * C);
         for (int64_t block = first; block < end && packs_inputs; block++)
             pack_inputs(direction, block, packed_inputs(direction) + block * G * D * PANEL);
     }
@@ -451,10 +509,11 @@ private:
     // Packs the input weights of a block of cells, `[D / DEPTH, G, DEPTH, PANEL]`.
     void pack_inputs(int64_t direction, int64_t block, float* to) {
         const auto weights = static_cast<const Weight*>(direction ? job.backward : job.forward);
+        const float* scales = direction ? job.backward_scales : job.forward_scales;
         for (int64_t k = 0; k < D; k += DEPTH)
             for (int64_t gate = 0; gate < G; gate++, to += std::min(DEPTH, D - k) * PANEL)
-                pack_rows(weights + (gate * C + block * PANEL) * D + k, std::min<int64_t>(PANEL, C - block * PANEL),
-                          std::min(DEPTH, D - k), D, to);
+                pack_rows(weights + (gate * C + block * PANEL) * D + k, scales_from(scales, gate * C + block * PANEL),
+                          std::min<int64_t>(PANEL, C - block * PANEL), std::min(DEPTH, D - k), D, to);
     }
 
     // The state of a group's sentences in one direction. Strides are no powers of two, which would share cache lines.
@@ -554,7 +613,8 @@ private:
         const int64_t running = group.running;
         if (!packs) {
             const Weight* weight = recurrent + group.direction * P * G * C;
-            product(group, group.hidden, group.hidden_stride, weight, P, G * C, [&](int64_t r, const float* sums) {
+            const float* scales = scales_from(job.recurrent_scales, group.direction * G * C);
+            product(group, group.hidden, group.hidden_stride, weight, scales, P, G * C, [&](int64_t r, const float* sums) {
                 for (int64_t gate = 0; gate < G; gate++)
                     for (int64_t block = 0; block < blocks; block++)
                         add(sums + gate * C + block * PANEL, std::min<int64_t>(PANEL, C - block * PANEL),
@@ -580,13 +640,13 @@ private:
 
     // Multiplies the rows of a few sentences by an unpacked matrix; `take` receives the partial sums of each row.
     template <class Take>
-    void product(Group& group, const std::vector<float>& a, int64_t stride, const Weight* weight, int64_t depth,
-                 int64_t width, Take take) {
+    void product(Group& group, const std::vector<float>& a, int64_t stride, const Weight* weight, const float* scales,
+                 int64_t depth, int64_t width, Take take) {
         for (int64_t k = 0; k < depth; k += DEPTH) {
             const int64_t size = std::min(DEPTH, depth - k);
             const auto run = group.running == 1 ? plain_product<1, Weight> : plain_product<2, Weight>;
             static_assert(FEW == 2, "one product for each number of sentences");
-            run(&a[k], stride, weight + k * width, size, width, group.sums.data());
+            run(&a[k], stride, weight + k * width, scales, size, width, group.sums.data());
             for (int64_t r = 0; r < group.running; r++) take(r, group.sums.data() + r * width);
         }
     }
@@ -638,7 +698,8 @@ private:
                                   &group.hidden[column], group.hidden_stride, k > 0);
         } else {
             std::fill(group.hidden.begin(), group.hidden.begin() + running * group.hidden_stride, 0.f);
-            product(group, group.squashed, group.cell_stride, output + group.direction * C * P, C, P,
+            product(group, group.squashed, group.cell_stride, output + group.direction * C * P,
+                    scales_from(job.output_scales, group.direction * P), C, P,
                     [&](int64_t r, const float* sums) { add(sums, P, &group.hidden[r * group.hidden_stride]); });
         }
         for (int64_t r = 0; r < running; r++) {
@@ -679,7 +740,7 @@ private:
         const auto pack_share = [&](const float* weight, int64_t depth, int64_t width, float* to) {
             const int64_t panels = padded(width) / PANEL;
             for (int64_t panel = panels * part / PARTS; panel < panels * (part + 1) / PARTS; panel++)
-                pack_rows(weight + panel * PANEL * depth, std::min<int64_t>(PANEL, width - panel * PANEL), depth, depth,
+                pack_rows(weight + panel * PANEL * depth, nullptr, std::min<int64_t>(PANEL, width - panel * PANEL), depth, depth,
                           to + panel * PANEL * depth);
         };
         pack_share(recurrent + direction * P * G * C, G * C, P, packed_recurrent(direction));
@@ -789,13 +850,14 @@ bool run(const Job& job) {
 
 }  // namespace
 
-// Each runs a job and returns false if there is no memory for it. Weights are in float32 unless the name says bfloat16.
+// Each runs a job and returns false if there is no memory for it. Weights are in float32 unless the name says otherwise.
 extern "C" bool elmo_forward(const Job* job) { return run<Forward<float>>(*job); }
 extern "C" bool elmo_forward_bfloat16(const Job* job) { return run<Forward<BFloat16>>(*job); }
+extern "C" bool elmo_forward_int8(const Job* job) { return run<Forward<int8_t>>(*job); }
 extern "C" bool elmo_backward(const Job* job) { return run<Backward>(*job); }
 
 // Returns the version of `Job` and of these functions: raise it, and JOB_VERSION in native.py, when one of them changes.
-extern "C" int elmo_job_version() { return 1; }
+extern "C" int elmo_job_version() { return 2; }
 
 // Returns whether this processor has instructions for products of bfloat16, whatever the level has.
 extern "C" bool elmo_has_bfloat16_products() {
