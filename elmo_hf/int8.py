@@ -75,6 +75,20 @@ class ScaledIntegers(torch.Tensor):
         """Return the numbers in another dtype, or in the same one."""
         return self.numbers().to(*args, **kwargs)
 
+    def numpy(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the numbers as a NumPy array."""
+        return self.numbers().numpy(*args, **kwargs)
+
+    def tolist(self) -> Any:
+        """Return the numbers as lists."""
+        return self.numbers().tolist()
+
+    def __deepcopy__(self, _: Any) -> torch.Tensor:
+        return self.numbers()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.numbers().__reduce_ex__(protocol)
+
 
 class Int8Rows(nn.Module):
     """The parametrization of a matrix by integers and a scale for each output.

@@ -1,14 +1,17 @@
 """`elmo_hf.int8`: a quarter of the file, nearly the same vectors, and saving and loading like any other model."""
 
+import copy
 import json
+import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
 
 from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoInt8Config, ElmoModel
-from elmo_hf.int8 import to_int8
+from elmo_hf.int8 import ScaledIntegers, to_int8
 from elmo_hf.kernels import native
 from support.tiny_models import batch, tiny_model
 
@@ -101,6 +104,17 @@ def test_integers_give_the_bits_of_their_numbers(
     torch.set_num_threads(before)
     assert torch.equal(found, wanted)
     assert set(called) == {"elmo_forward", "elmo_forward_int8"}
+
+
+@torch.no_grad()
+def test_what_is_no_operation_gets_the_numbers_too() -> None:
+    matrix = ScaledIntegers(torch.tensor([[1, -2]], dtype=torch.int8), torch.tensor([[0.5]]))
+
+    assert matrix.tolist() == np.asarray(matrix).tolist() == [[0.5, -1.0]]
+    sent = pickle.loads(pickle.dumps(matrix))  # noqa: S301 - our own
+    for other in (copy.deepcopy(matrix), sent, matrix.clone()):
+        assert type(other) is torch.Tensor
+        assert other.tolist() == [[0.5, -1.0]]
 
 
 @torch.no_grad()
