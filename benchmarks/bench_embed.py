@@ -5,8 +5,8 @@
 
 The text has a sentence a line, plain or compressed. For each format, a round embeds it, and then lets the model alone
 compute the same batches, with the clock stopped for all else. A line has the words a second of the whole, the time of
-the model alone as a share of the whole, and the share of each step in the run; steps that run beside each other add up
-to more than the whole.
+the model alone as a share of the whole, and the share of each step in the run. Steps run beside each other; after
+"all" of them, only the end of the file is left to write.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import torch
 
 from elmo_hf import ElmoModel, ElmoTokenizer
 from elmo_hf.data.corpus import read_lines
-from elmo_hf.embedding import corpus, engines
+from elmo_hf.embedding import engines
 from elmo_hf.embedding.corpus import CorpusRun, embed_corpus
 from elmo_hf.embedding.engines import LocalEngine
 from elmo_hf.embedding.parts import save_part
@@ -82,7 +82,7 @@ STEPS: list[tuple[Any, str, str]] = [
     (ElmoTokenizer, "_encode_plus", "ids"),
     (ElmoModel, "forward", "model"),
     (engines, "save_part", "parts"),
-    (corpus, "write_vectors", "file"),
+    (LocalEngine, "__call__", "all"),
 ]
 
 

@@ -1,7 +1,10 @@
 """A corpus of any size to a file of vectors, part by part, so that an interrupted run can be resumed."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -13,12 +16,14 @@ from elmo_hf.errors import ElmoError
 
 from .engines import CorpusOptions, Engine, LocalEngine, PartEmbedder
 from .formats import array_name, check_output, write_vectors
-from .parts import PartsFolder, UnfinishedPart, is_done, read_part
+from .parts import Part, PartsFolder, UnfinishedPart, is_done, read_part
 from .sentences import Sentence, SentenceInput, check_sentences, read_sentence
 
 
 # the vectors of a part: the most that an interruption can lose, and that is in memory at a time
 PART_BYTES, PART_SENTENCES = 2**26, 4096
+# how often the thread that writes the file looks for the next part
+SECONDS_BETWEEN_LOOKS = 0.02
 
 
 def embed_corpus(
@@ -103,6 +108,9 @@ class CorpusRun:
         self.rows = rows
         self.paths: list[Path] = []
         self.num_sentences = self.num_words = 0
+        # the file that is being written; whether all parts are on disk; and whether there will be no more
+        self.written: Future[None] | None = None
+        self.computed, self.stopped = threading.Event(), threading.Event()
 
     def run(self, sentences: Iterable[SentenceInput], engine: Engine, *, resume: bool, progress: bool) -> None:
         """Compute what is missing, and write the file.
@@ -115,17 +123,11 @@ class CorpusRun:
         """
         description = self.embedder.manifest()
         with self.parts.opened({**description, "rows": self.rows}, resume=resume):
-            with tqdm(unit=" words", unit_scale=True, disable=not progress) as bar:
+            with ExitStack() as stack:
+                bar = stack.enter_context(tqdm(unit=" words", unit_scale=True, disable=not progress))
+                if not self.parts.has_output():
+                    stack.enter_context(self._writing(description))
                 engine(self._unfinished_parts(sentences), self.embedder, bar.update)
-            if not self.parts.has_output():
-                with self.parts.new_output() as folder:
-                    write_vectors(
-                        self.parts.output,
-                        lambda: map(read_part, self.paths),
-                        description,
-                        rows=self.rows,
-                        folder=folder,
-                    )
             self.parts.publish_output()
 
     def _unfinished_parts(self, sentences: Iterable[SentenceInput]) -> Iterator[UnfinishedPart]:
@@ -133,12 +135,46 @@ class CorpusRun:
         read = (read_sentence(sentence, self.embedder.tokenizer) for sentence in sentences)
         named = check_keys(read, self.parts.output)
         for part in cut_parts(named, bytes_per_word=self.embedder.vector_shape.numel() * 4):
+            if self.written is not None and self.written.done():
+                # it has failed, for example because the disk is full
+                self.written.result()
             path = self.parts.path_of(len(self.paths))
+            done = is_done(path, part)
+            # now that a damaged one is deleted
             self.paths.append(path)
             self.num_sentences += len(part)
             self.num_words += sum(len(sentence.words) for sentence in part)
-            if not is_done(path, part):
+            if not done:
                 yield UnfinishedPart(path, part)
+
+    @contextmanager
+    def _writing(self, description: Mapping[str, str]) -> Iterator[None]:
+        """Write the file while the block computes its parts; no file is left if the block or the writing fails."""
+        with self.parts.new_output() as folder, ThreadPoolExecutor(1) as thread:
+            self.written = thread.submit(
+                write_vectors, self.parts.output, self._finished_parts, description, rows=self.rows, folder=folder
+            )
+            try:
+                yield
+                self.computed.set()
+                self.written.result()
+            except BaseException:
+                self.stopped.set()
+                raise
+
+    def _finished_parts(self) -> Iterator[Part]:
+        """Yield the parts in their order, each when it is on disk."""
+        number = 0
+        while True:
+            # before the number of parts is read, because parts may come in between
+            computed = self.computed.is_set()
+            if number < len(self.paths) and (computed or self.paths[number].exists()):
+                yield read_part(self.paths[number])
+                number += 1
+            elif computed:
+                return
+            elif self.stopped.wait(SECONDS_BETWEEN_LOOKS):
+                raise CancelledError
 
 
 def check_keys(sentences: Iterable[Sentence], output: Path) -> Iterator[Sentence]:

@@ -11,7 +11,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,6 +148,10 @@ class PartsFolder:
             self._clear()
         elif not resume:
             raise ElmoError(f"{self.folder} is of a run that was interrupted: resume it, or delete that folder.")
+        # what a killed run had written of the file
+        for path in self.folder.iterdir():
+            if path.is_dir() and path != self.whole:
+                shutil.rmtree(path)
         if not self.manifest_path.exists():
             write_manifest(self.manifest_path, manifest)
         # a model may be moved between the runs
@@ -176,11 +180,15 @@ class PartsFolder:
     @contextmanager
     def new_output(self) -> Iterator[Path]:
         """Yield a folder to write the files of the output to; they count as written when the block ends."""
-        with naming_errors(self.output), tempfile.TemporaryDirectory(dir=self.folder) as temporary:
-            yield Path(temporary)
-            Path(temporary).rename(self.whole)
-            # TemporaryDirectory deletes the folder of that name
-            Path(temporary).mkdir()
+        with ExitStack() as stack:
+            # but not around the block, which may have other errors
+            with naming_errors(self.output):
+                temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder)))
+            yield temporary
+            with naming_errors(self.output):
+                temporary.rename(self.whole)
+                # TemporaryDirectory deletes the folder of that name
+                temporary.mkdir()
 
     def publish_output(self) -> None:
         """Move the files of the output to their places.

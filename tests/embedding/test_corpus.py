@@ -88,6 +88,32 @@ def test_a_resumed_run_makes_the_same_file(
     }
 
 
+@pytest.mark.usefixtures("small_parts")
+def test_a_file_that_cannot_be_written_ends_the_run_while_it_computes(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ElmoError("v.npz cannot be written")
+
+    read = 0
+
+    def sentences() -> Iterator[list[str]]:
+        nonlocal read
+        for sentence in CORPUS * 50:
+            read += 1
+            yield sentence
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_hf.embedding.corpus.write_vectors", refuse)
+        with pytest.raises(ElmoError, match=r"^v\.npz cannot be written$"):
+            embed_corpus(loaded[0].name_or_path, sentences(), tmp_path / "v.npz")
+
+    assert read < 50 * len(CORPUS)
+    # the parts are kept, and nothing of the file
+    assert not (tmp_path / "v.npz").exists()
+    assert not [path for path in (tmp_path / ".v.npz.parts").glob("*") if path.is_dir()]
+
+
 @pytest.fixture
 def interrupted(loaded: Loaded, tmp_path: Path, small_parts: None) -> Path:  # noqa: ARG001 - sets them
     """What is left of a run that ended at the seventh sentence."""

@@ -21,6 +21,7 @@ from elmo_hf.embedding.parts import (
 )
 from elmo_hf.embedding.sentences import Sentence
 from elmo_hf.errors import ElmoError
+from elmo_hf.manifest import write_manifest
 
 
 MANIFEST = {"layers": "mix", "model": "my-elmo"}
@@ -145,6 +146,18 @@ def test_a_second_run_stops_until_the_first_one_ends(
     with parts.opened({"layers": "mix"}, resume=True):
         assert is_done(parts.path_of(0), SENTENCES)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_resumed_run_deletes_what_a_killed_one_had_of_the_file(tmp_path: Path) -> None:
+    parts = PartsFolder(tmp_path / "v.npz")
+    parts.folder.mkdir()
+    (parts.folder / "tmpabc").mkdir()
+    save_part(parts.path_of(0), PART)
+    write_manifest(parts.manifest_path, MANIFEST)
+
+    with parts.opened(MANIFEST, resume=True):
+        assert not (parts.folder / "tmpabc").exists()
+        assert is_done(parts.path_of(0), SENTENCES)
 
 
 def test_a_file_system_without_locks_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
