@@ -85,7 +85,7 @@ def main() -> None:
     square = torch.randn(2048, 2048)
     own = 2 * 2048**3 / least_seconds(lambda: square @ square) / torch.get_num_threads()
     print(f"Products of 2,048 x 2,048: {own / 1e9:.0f} GFLOP/s a thread\n")
-    print(f"| | {native.find_library().name.split('.')[0]} | share | torch | ratio |\n|---|---|---|---|---|")
+    print(f"| | {native.find_libraries()[0].name.split('.')[0]} | share | torch | ratio |\n|---|---|---|---|---|")
     for size in SIZES:
         for sentences, dtype, train in READINGS:
             read = random_reading(size, sentences, dtype, train=train)

@@ -11,9 +11,9 @@ from torch import nn
 from transformers.utils import logging
 
 from elmo_hf.errors import ElmoError, one_line
-from elmo_hf.int8 import ScaledIntegers
+from elmo_hf.int8 import Int8Rows, ScaledIntegers
 
-from .contract import Gradients, LstmCall, LstmWeights, Output, Saved
+from .contract import Gradients, LinearMaps, LstmCall, LstmWeights, Output, Saved
 
 
 logger = logging.get_logger(__name__)
@@ -33,6 +33,8 @@ SLOWER = "1.3 to 4.8"
 # `elmo_job_version` of the libraries that this file can call
 JOB_VERSION = 2
 
+# largest allowed distance between two levels, whose numbers are below 1
+TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
 
 # the function for each dtype of the weights
 FORWARD = {
@@ -70,8 +72,8 @@ def usable_libraries() -> dict[str, Path]:
     return {level: path for level in levels for path in sorted(FOLDER.glob(f"{level}.*"))}
 
 
-def find_library() -> Path:
-    """Return the library of the highest level, or of that in `ELMO_HF_LEVEL`.
+def find_libraries() -> list[Path]:
+    """Return the libraries to try, the highest level first, or the one of the level in `ELMO_HF_LEVEL`.
 
     Raises:
         ElmoError: If `ELMO_HF_LEVEL` names a level that this machine cannot run.
@@ -83,7 +85,7 @@ def find_library() -> Path:
     forced = os.environ.get("ELMO_HF_LEVEL")
     if forced and forced not in libraries:
         raise ElmoError(f"ELMO_HF_LEVEL is {forced!r}; on this machine it can be one of {', '.join(libraries)}.")
-    return libraries[forced or next(iter(libraries))]
+    return [libraries[forced]] if forced else list(libraries.values())
 
 
 def open_library(path: Path) -> ctypes.CDLL:
@@ -112,8 +114,7 @@ def load() -> ctypes.CDLL | NotBuiltError:
         ElmoError: If `ELMO_HF_LEVEL` names a level that this machine cannot run.
     """
     try:
-        path = find_library()
-        library = open_library(path)
+        library = choose_library(find_libraries())
     except NotBuiltError as error:
         logger.warning(
             f"elmo_hf computes LSTMs on this CPU by torch, which takes {SLOWER} times as long as its compiled code: "
@@ -121,17 +122,80 @@ def load() -> ctypes.CDLL | NotBuiltError:
             "compiler, with `pip install --force-reinstall --no-deps --no-cache-dir`."
         )
         return error
+    return library
+
+
+def choose_library(paths: list[Path]) -> ctypes.CDLL:
+    """Open the first library that computes what the last one does, or the last one itself.
+
+    Raises:
+        NotBuiltError: If a library cannot be used.
+    """
+    *higher, lowest = paths
+    for path in higher:
+        library = open_library(path)
+        if agree(library, open_library(lowest)):
+            break
+        logger.warning(
+            f"elmo_hf does not use {path}, which computes other numbers than {lowest.name} on this machine."
+        )
+    else:
+        path, library = lowest, open_library(lowest)
     logger.info(f"elmo_hf runs its compiled recurrence on the CPU: {path.name}")
     return library
+
+
+def agree(one: ctypes.CDLL, other: ctypes.CDLL) -> bool:
+    """Return whether two libraries compute the same small layer, in each dtype of weights, and its gradients."""
+    pairs = zip(compute_small_layers(one), compute_small_layers(other), strict=True)
+    # a distance that is not a number is not below either
+    return all((mine - theirs).abs().max() <= TOLERANCES[mine.dtype] for mine, theirs in pairs)
+
+
+@torch.no_grad()
+def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
+    """Run a library on layers with odd sizes, and with as many sentences as each of its products takes."""
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*shape: int) -> torch.Tensor:
+        return 0.1 * torch.randn(shape, generator=generator)
+
+    batch_sizes, width, cell_width = [15, 14, 2, 1], 21, 37
+    inputs, state = random(2, sum(batch_sizes), width), (random(2, 15, width), random(2, 15, cell_width))
+    maps = LinearMaps([random(4 * cell_width, width), random(4 * cell_width, width)], random(2, 4 * cell_width))
+    weights = LstmWeights(random(2, width, 4 * cell_width), random(2, cell_width, width), 0.2, 0.1)
+    gates = torch.baddbmm(maps.bias[:, None], inputs, torch.stack(maps.weights).mT)
+    backend, found = NativeBackend(library), []
+
+    def as_integers(weight: torch.Tensor) -> torch.Tensor:
+        return ScaledIntegers(*Int8Rows((1,)).right_inverse(weight))
+
+    for store in (torch.Tensor.float, torch.Tensor.bfloat16, as_integers):
+        own = weights._replace(recurrent=store(weights.recurrent), output=store(weights.output))
+        own_maps = maps._replace(weights=[store(weight) for weight in maps.weights])
+        dtype = own.recurrent.dtype
+        own_state = (state[0].to(dtype), state[1].to(dtype))
+        output, final = backend.forward(LstmCall(inputs.to(dtype), own_maps, batch_sizes, own_state, own), None)
+        found += [output, *final]
+    buffers = torch.empty_like(gates), random(2, sum(batch_sizes), cell_width)
+    output, final = backend.forward(LstmCall(gates, None, batch_sizes, state, weights), buffers)
+    saved = Saved(*buffers, output, *state)
+    return [*found, output, *backend.backward(saved, batch_sizes, weights, (output, *final))]
 
 
 class NativeBackend:
     """The compiled code, for plain float32 tensors on a CPU.
 
     In inference it computes the gate inputs too, and weights may be in bfloat16 or int8.
+
+    Args:
+        library: The library to run; by default the one that `load` returns.
     """
 
     name = "native"
+
+    def __init__(self, library: ctypes.CDLL | None = None) -> None:
+        self.library = library
 
     def missing(self, call: LstmCall) -> str | None:
         """Return why there is no compiled code; `None` if there is, or if the call is for another device."""
@@ -173,7 +237,7 @@ class NativeBackend:
                 tensors |= stored(name, weight)
             tensors |= {"below": inputs, "bias": call.projections.bias.contiguous()}
         kind = torch.int8 if isinstance(call.weights.recurrent, ScaledIntegers) else dtype
-        run_job(FORWARD[kind], call.batch_sizes, call.weights, tensors)
+        run_job(FORWARD[kind], call.batch_sizes, call.weights, tensors, self.library)
         return outputs.to(dtype), (hidden.to(dtype), cell.to(dtype))
 
     def backward(
@@ -198,7 +262,7 @@ class NativeBackend:
             "gradients": result,
             **more_tensors(saved),
         }
-        run_job("elmo_backward", batch_sizes, weights, tensors)
+        run_job("elmo_backward", batch_sizes, weights, tensors, self.library)
         return result, outputs, hidden, cell
 
 
@@ -215,7 +279,13 @@ def stored(name: str, weight: torch.Tensor) -> dict[str, torch.Tensor]:
     return {name: weight.contiguous()}
 
 
-def run_job(function: str, batch_sizes: list[int], weights: LstmWeights, tensors: dict[str, torch.Tensor]) -> None:
+def run_job(
+    function: str,
+    batch_sizes: list[int],
+    weights: LstmWeights,
+    tensors: dict[str, torch.Tensor],
+    library: ctypes.CDLL | NotBuiltError | None = None,
+) -> None:
     """Call a function of the compiled code.
 
     Args:
@@ -223,12 +293,13 @@ def run_job(function: str, batch_sizes: list[int], weights: LstmWeights, tensors
         batch_sizes: The number of running sentences at each time.
         weights: The weights of a step.
         tensors: Contiguous tensors by the names of the fields of `Job`.
+        library: The library; by default the one that `load` returns.
 
     Raises:
         NotBuiltError: If there is no compiled code.
         MemoryError: If there is not enough memory.
     """
-    library = load()
+    library = load() if library is None else library
     if isinstance(library, NotBuiltError):
         raise library
     # held here until the call is over

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,7 +59,7 @@ def test_the_highest_level_of_the_processor_is_chosen(
     folder = built(*levels)
     set_processor(monkeypatch, capability)
 
-    assert native.find_library() == folder / f"{chosen}.abi3.so"
+    assert native.find_libraries()[0] == folder / f"{chosen}.abi3.so"
 
 
 def test_the_environment_forces_a_lower_level(built: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +67,7 @@ def test_the_environment_forces_a_lower_level(built: Callable, monkeypatch: pyte
     set_processor(monkeypatch, "AVX2")
     monkeypatch.setenv("ELMO_HF_LEVEL", "x86-64-v2")
 
-    assert native.find_library() == folder / "x86-64-v2.abi3.so"
+    assert native.find_libraries() == [folder / "x86-64-v2.abi3.so"]
 
 
 @pytest.mark.parametrize("forced", ["x86-64-v4", "plain", "avx2", "*"])
@@ -134,6 +135,38 @@ def test_without_compiled_code_one_warning_says_what_it_costs(
     assert f" {native.SLOWER} times as long " in warning.message
     assert f": {missing}. Install " in warning.message
     assert "\n" not in warning.message
+
+
+class Wrong:
+    """A library of which one function computes nothing."""
+
+    def __init__(self, library: ctypes.CDLL, function: str) -> None:
+        self.library, self.function = library, function
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda _: True) if name == self.function else getattr(self.library, name)
+
+
+@pytest.mark.skipif(len(native.usable_libraries()) < 2, reason="there is only one level for this processor")
+@pytest.mark.parametrize("function", [*native.FORWARD.values(), "elmo_backward"])
+def test_a_level_that_computes_other_numbers_than_the_lowest_is_not_used(
+    function: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    *_, second, lowest = native.usable_libraries().values()
+    library = native.open_library(lowest)
+    monkeypatch.setattr(native, "open_library", lambda path: library if path == lowest else Wrong(library, function))
+
+    assert native.choose_library([second, lowest]) is library
+    assert f"does not use {second}, which computes other numbers" in caplog.text
+
+
+def test_all_levels_compute_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    paths = [*native.usable_libraries().values()]
+
+    for path in paths:
+        native.choose_library([path, paths[-1]])
+
+    assert not caplog.records
 
 
 def test_python_and_cpp_have_the_same_job() -> None:
