@@ -163,7 +163,8 @@ def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
     batch_sizes, width, cell_width = [15, 14, 2, 1], 21, 37
     inputs, state = random(2, sum(batch_sizes), width), (random(2, 15, width), random(2, 15, cell_width))
     maps = LinearMaps([random(4 * cell_width, width), random(4 * cell_width, width)], random(2, 4 * cell_width))
-    weights = LstmWeights(random(2, width, 4 * cell_width), random(2, cell_width, width), 0.2, 0.1)
+    recurrent, projection = random(2, width, 4 * cell_width), random(2, cell_width, width)
+    weights = LstmWeights(recurrent, projection, 0.2, 0.1)
     gates = torch.baddbmm(maps.bias[:, None], inputs, torch.stack(maps.weights).mT)
     backend, found = NativeBackend(library), []
 
@@ -171,7 +172,7 @@ def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
         return ScaledIntegers(*Int8Rows((1,)).right_inverse(weight))
 
     for store in (torch.Tensor.float, torch.Tensor.bfloat16, as_integers):
-        own = weights._replace(recurrent=store(weights.recurrent), output=store(weights.output))
+        own = weights._replace(recurrent=store(recurrent), output=store(projection))
         own_maps = maps._replace(weights=[store(weight) for weight in maps.weights])
         dtype = own.recurrent.dtype
         own_state = (state[0].to(dtype), state[1].to(dtype))
