@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import resource
 import shlex
 import shutil
 import subprocess
@@ -161,15 +160,14 @@ def test_a_name_that_is_not_utf_8_is_named(bilm_model: Path, tmp_path: Path, cap
 def test_a_full_disk_is_one_line_and_no_crash_when_hdf5_ends(allennlp_model: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("The bank raised rates because it had no choice , said Mr. Smith .\n" * 600)
 
-    def limit_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (512_000, resource.RLIM_INFINITY))
-
+    program = """
+import resource, sys
+from elmo_hf.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (512_000, resource.RLIM_INFINITY))
+sys.exit(main(["embed", "text", "--model", sys.argv[1], "--output", "v.hdf5"]))
+"""
     done = subprocess.run(
-        [*COMMAND, "embed", "text", "--model", str(allennlp_model), "--output", "v.hdf5"],
-        cwd=tmp_path,
-        preexec_fn=limit_files,
-        capture_output=True,
-        text=True,
+        [*FRESH_PYTHON, "-c", program, str(allennlp_model)], cwd=tmp_path, capture_output=True, text=True
     )
 
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
@@ -347,18 +345,18 @@ def test_a_repeated_identifier_is_refused_before_anything_is_computed(
     assert [path.name for path in tmp_path.iterdir()] == ["p.fasta"]
 
 
-def test_a_second_run_to_the_same_file_stops(bilm_model: Path, tmp_path: Path) -> None:
-    arguments = [*COMMAND, "embed", "-", "--tokenized", "--model", str(bilm_model), "--output", "v.npz"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(arguments, cwd=tmp_path, **pipes) as first:
+def test_a_second_run_to_the_same_file_stops(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
+    output = tmp_path / "v.npz"
+    arguments = ["embed", "-", "--tokenized", "--model", str(bilm_model), "--output", str(output)]
+    with subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         # it waits for its input
         while not (tmp_path / ".v.npz.parts" / "job.json").exists():
             time.sleep(0.01)
-        second = subprocess.run([*arguments, "--resume"], cwd=tmp_path, input="b\n", capture_output=True, text=True)
+        status = main([*arguments, "--resume"])
         written, _ = first.communicate("a b\n")
 
-    assert second.returncode == 1
-    pattern = rf"elmo-hf: error: Process {first.pid} on \S+ is writing v\.npz: wait for it, or stop it\.\n"
-    assert re.fullmatch(pattern, second.stderr), second.stderr
-    assert written == "Wrote 1 sentence of 2 words to v.npz.\n"
+    assert status == 1
+    refused = rf"Process {first.pid} on \S+ is writing {re.escape(str(output))}: wait for it, or stop it\."
+    assert re.search(refused, error_of(capsys))
+    assert written == f"Wrote 1 sentence of 2 words to {output}.\n"
     assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]

@@ -5,7 +5,6 @@ Expected arrays are those of the original file; vectors are those of `NumpyBilm`
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 from elmo_hf import ElmoError, ElmoForMaskedLM, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel
 from elmo_hf_conversion import ConversionError, convert, export
 from elmo_hf_conversion.numpy_bilm import NumpyBilm
+from support.fresh_python import FRESH_PYTHON
 from support.original_formats import (
     VOCABULARY,
     allennlp_elmo,
@@ -473,7 +473,9 @@ try:
 except ElmoError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program, model, tmp_path / "out"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*FRESH_PYTHON, "-c", program, str(model), str(tmp_path / "out")], capture_output=True, text=True
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "out cannot be written (File too large)" in done.stdout

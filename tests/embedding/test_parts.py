@@ -122,15 +122,12 @@ def writer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_second_run_stops_until_the_first_one_ends(
-    resume: bool, writer: subprocess.Popen[str], tmp_path: Path
-) -> None:
+def test_a_second_run_stops_until_the_first_one_ends(writer: subprocess.Popen[str], tmp_path: Path) -> None:
     parts = PartsFolder(tmp_path / "v.npz")
     save_part(parts.path_of(0), PART)
     before = {path.name: path.read_bytes() for path in parts.folder.iterdir()}
 
-    for _ in range(2):
+    for resume in (False, True, False, True):
         with (
             pytest.raises(
                 ElmoError, match=rf"Process {writer.pid} on .* is writing .*v\.npz: wait for it, or stop it"

@@ -2,10 +2,11 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.fresh_python import FRESH_PYTHON
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +18,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the script prints, in an empty folder in which it leaves nothing."""
     folder = tmp_path_factory.mktemp("empty")
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "quickstart.py")],
+        [*FRESH_PYTHON, str(ROOT / "examples" / "quickstart.py")],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
