@@ -5,7 +5,7 @@
 
 The text has a sentence a line, plain or compressed. For each format, a round embeds it, and then lets the model alone
 compute the same batches, with the clock stopped for all else. A line has the words a second of the whole, the time of
-the model alone as a share of the whole, and the share of each step in the run. Steps run beside each other; after
+the model alone as a share of the whole, and the share of each step in the run. Parts are saved beside the rest; after
 "all" of them, only the end of the file is left to write.
 """
 

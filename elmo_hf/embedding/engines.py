@@ -1,10 +1,8 @@
 """Engines compute the parts of a corpus: this process does by default, or the workers of Ray (`ray_engine`)."""
 
 import hashlib
-import threading
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from itertools import chain
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -126,34 +124,21 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Computes the parts in this process. While it computes one, it reads the next one and writes the last one."""
+    """Computes the parts in this process, and writes each one while it reads and computes the next."""
 
     def __call__(self, parts: Iterable[UnfinishedPart], embedder: PartEmbedder, progress: Progress) -> None:
-        """Compute all parts; if it fails or is interrupted, it returns when the current batch and file are done."""
-        stopped = threading.Event()
-
-        def count(words: int) -> None:
-            if stopped.is_set():
-                raise CancelledError
-            progress(words)
-
-        def compute(part: UnfinishedPart) -> Future[None]:
-            return writing.submit(save_part, part.path, embedder.embed_part(part.sentences, count))
-
-        computed: Future[Future[None]] | None = None
+        """Compute all parts; if it fails or is interrupted, it returns when the current file is done."""
         written: Future[None] | None = None
-        # the caller's thread reads, because some sources, such as a cursor of SQLite, belong to one thread
-        with ThreadPoolExecutor(1) as writing, ThreadPoolExecutor(1) as computing:
-            try:
-                # one turn more than parts, and another one, to wait for the last one
-                for part in chain(parts, (None, None)):
-                    if written is not None:
-                        written.result()
-                    written = None if computed is None else computed.result()
-                    computed = None if part is None else computing.submit(compute, part)
-            except BaseException:
-                stopped.set()
-                raise
+        # The caller's thread computes: in another one, torch would have two pools of threads, which wait for each
+        # other for longer than they compute.
+        with ThreadPoolExecutor(1) as writing:
+            for part in parts:
+                computed = embedder.embed_part(part.sentences, progress)
+                if written is not None:
+                    written.result()
+                written = writing.submit(save_part, part.path, computed)
+            if written is not None:
+                written.result()
 
 
 __all__ = ["POOLS", "CorpusOptions", "Engine", "LocalEngine", "PartEmbedder", "digest_of_model", "pool_words"]
