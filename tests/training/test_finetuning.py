@@ -30,16 +30,6 @@ from elmo_hf.training.finetuning_options import FineTuningOptions
 NAMES = ["O", "B-PER", "I-PER"]
 
 
-@pytest.fixture
-def tokenizer() -> ElmoTokenizer:
-    return ElmoTokenizer.from_pretrained(ELMO_TINY_EN)
-
-
-@pytest.fixture
-def tagger() -> ElmoForTokenClassification:
-    return load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, classifier_dropout=0.0)[0]
-
-
 class Rows(list[Any]):
     """Rows whose layers were computed once, with the folder that has them."""
 

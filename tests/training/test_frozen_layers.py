@@ -18,7 +18,6 @@ from torch.utils.data import DataLoader
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding
 
 from elmo_hf import (
-    ELMO_TINY_EN,
     ElmoError,
     ElmoForCoreferenceResolution,
     ElmoForSequenceClassification,
@@ -34,16 +33,6 @@ from elmo_hf.training.frozen_layers import LayersCollator, compute_layers, layer
 
 
 NAMES = ["O", "B-PER", "I-PER"]
-
-
-@pytest.fixture
-def tokenizer() -> ElmoTokenizer:
-    return ElmoTokenizer.from_pretrained(ELMO_TINY_EN)
-
-
-@pytest.fixture
-def tagger() -> ElmoForTokenClassification:
-    return load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, classifier_dropout=0.0)[0]
 
 
 def rows_of(tokenizer: ElmoTokenizer) -> list[dict[str, Any]]:
