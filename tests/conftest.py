@@ -30,6 +30,13 @@ def seed() -> None:
     torch.manual_seed(0)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef) -> None:
+    # a fixture that several tests share is made before their seed: it must not depend on the test before
+    if fixturedef.scope != "function":
+        torch.manual_seed(0)
+
+
 @pytest.fixture
 def interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Triton's interpreter, which runs its kernels on a CPU."""

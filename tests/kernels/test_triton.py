@@ -58,7 +58,8 @@ def test_sentences_without_words() -> None:
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_about_as_near_to_the_reference_as_by_torch(dtype: torch.dtype) -> None:
-    half = converted(random_layer([3, 2], width=24, cell=40), dtype)
+    # without clips, at whose bounds rounding decides whether there is a gradient
+    half = converted(random_layer([3, 2], width=24, cell=40, clip=None), dtype)
     exact = converted(half, torch.float64)
 
     def computed(run: object, call: tuple) -> list[torch.Tensor]:
@@ -73,7 +74,8 @@ def test_half_precision_is_about_as_near_to_the_reference_as_by_torch(dtype: tor
         errors.append(
             max((one.double() - other).norm() / other.norm() for one, other in zip(found, wanted, strict=True))
         )
-    assert errors[0] < 1.5 * errors[1]
+    # the interpreter cuts bfloat16 off where a GPU rounds it: twice the error
+    assert errors[0] < (1.5 if dtype == torch.float16 else 3) * errors[1]
 
 
 @pytest.mark.usefixtures("interpreter")

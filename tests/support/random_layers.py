@@ -43,9 +43,9 @@ def random_layer(
     def tensor(*shape: int, scale: float = 1) -> torch.Tensor:
         return (scale * torch.randn(*shape, generator=generator, dtype=torch.float64)).requires_grad_()
 
-    # sums of many terms are not larger than those of few: a layer of large ones is chaotic
-    recurrent = tensor(directions, width, gates * cell, scale=min(1, (5 / width) ** 0.5))
-    output = tensor(2, cell, width, scale=min(1, (5 / cell) ** 0.5)) if projected else None
+    # a layer of larger sums is chaotic: it multiplies the rounding of its first words by thousands
+    recurrent = tensor(directions, width, gates * cell, scale=min(1, (2 / width) ** 0.5))
+    output = tensor(2, cell, width, scale=min(1, (2 / cell) ** 0.5)) if projected else None
     weights = LstmWeights(recurrent, output, clip, clip)
     state = (tensor(directions, len(lengths), width), tensor(directions, len(lengths), cell))
     inputs = tensor(directions, packing.words.shape[1], gates * cell)
