@@ -85,6 +85,19 @@ class InputProjections(NamedTuple):
         """Compute the gate inputs of packed words: `[2, n, D]` to `[2, n, G * C]`."""
         return self.add_forget_bias(stack([project(rows) for project, rows in zip(self.modules, below, strict=True)]))
 
+    @torch.no_grad()
+    def apply_linear(self, below: torch.Tensor) -> torch.Tensor:
+        """Do what `apply` does where `are_linear`, without a graph for gradients and without a copy of the result."""
+        device, dtype = below.device.type, below.dtype
+        # mixed precision leaves float64 alone
+        if torch.is_autocast_enabled(device) and dtype != torch.float64:
+            dtype = torch.get_autocast_dtype(device)
+        weights, biases = ([part.to(dtype) for part in self.parameters()[n::2]] for n in range(2))
+        gates = below.new_empty(*below.shape[:2], len(weights[0]), dtype=dtype)
+        for rows, weight, bias, result in zip(below.to(dtype), weights, biases, gates, strict=True):
+            torch.addmm(bias, rows, weight.T, out=result)
+        return self.add_forget_bias(gates)
+
     def carry(self, below: torch.Tensor) -> torch.Tensor | None:
         """Compute what highways carry around the cell: `[2, n, D]` to `[2, n, C]`; `None` without them."""
         carried = [project(rows) for project, rows in zip(self.highways, below, strict=False)]
@@ -294,7 +307,9 @@ def run_lstm(
         call = LstmCall(below, maps, batch_sizes, state, weights, carried, dropout)
         if (backend := choose_backend(call)) is not None:
             return backend.forward(call, None)
-    inputs = projections.apply(below)
+    # `LstmFunction` knows the gradients of linear maps
+    linear = not is_transformed() and projections.are_linear()
+    inputs = projections.apply_linear(below) if linear else projections.apply(below)
     # weights that are stored as integers become numbers once, and not at each step
     weights = weights.to(weights.recurrent.dtype)
     # mixed precision has narrowed them
@@ -303,7 +318,7 @@ def run_lstm(
     call = LstmCall(inputs, None, batch_sizes, state, weights, carried, dropout)
     backend = None if is_transformed() else choose_backend(call)
     if backend is None:
-        return reference_lstm(call)
+        return reference_lstm(call._replace(inputs=projections.apply(below)) if linear else call)
     return differentiable_lstm(backend, call, below, projections)
 
 
@@ -557,7 +572,7 @@ def differentiable_lstm(
 
     Args:
         backend: The backend.
-        call: The layer, with its gate inputs.
+        call: The layer, with its gate inputs. If the projections are linear, no gradient flows into these.
         below: `[2, N + spare, D]`, from which they were computed.
         projections: By which they were computed.
     """
@@ -580,8 +595,9 @@ def differentiable_lstm(
 class LstmFunction(torch.autograd.Function):
     """A layer with the backward pass of a backend.
 
-    The backend's gradients are constants to torch. When a graph of the gradients is asked for, the reference computes
-    them instead, from the output of the layer below, so that the gate inputs need not be saved.
+    Gradients flow into the sources of the gate inputs, or into the inputs themselves if no sources are given. The
+    backend's gradients are constants to torch. When a graph of the gradients is asked for, the reference computes them
+    instead, from the sources, so that the gate inputs need not be saved.
     """
 
     @staticmethod
@@ -596,7 +612,7 @@ class LstmFunction(torch.autograd.Function):
         dropout: torch.Tensor | None,
         recurrent: torch.Tensor,
         output: torch.Tensor | None,
-        *sources: torch.Tensor | None,
+        *sources: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the hidden states `[2, N, P]`, and the state after each sentence's last word."""
         backend, batch_sizes, cell_clip, projection_clip, _ = options
@@ -616,22 +632,26 @@ class LstmFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Return the gradients of the gate inputs, the initial state, what is carried, and the weights."""
+        """Return the gradients of the gate inputs, the initial state, what is carried, the weights and the sources."""
         # gradient checkpointing lets them be read only once
         tensors = ctx.saved_tensors
         *saved, recurrent, output = tensors[:9]
         sources = tensors[9:]
         _, _, cell_clip, projection_clip, _ = ctx.options
         weights = LstmWeights(recurrent, output, cell_clip, projection_clip)
+        to_inputs, to_sources = None, list[torch.Tensor | None]()
         # `create_graph=True`
-        found: Sequence[torch.Tensor | None]
         if torch.is_grad_enabled():
             found = differentiable_gradients(ctx.options, Saved(*saved), weights, sources, gradients)
+            found, to_sources = found[:5], found[5:]
         else:
-            found = backend_gradients(ctx.options, Saved(*saved), weights, ctx.spare, gradients)
-        to_inputs, to_hidden, to_cell, to_carried, to_recurrent, to_output = found
-        weight_gradients = to_recurrent, to_output
-        return None, None, to_inputs, to_hidden, to_cell, to_carried, None, *weight_gradients, *(None for _ in sources)
+            to_gates, *found = backend_gradients(ctx.options, Saved(*saved), weights, ctx.spare, gradients)
+            if sources:
+                to_sources = source_gradients(to_gates, sources, ctx.needs_input_grad[9:])
+            else:
+                to_inputs = with_spare(to_gates, ctx.spare)
+        to_hidden, to_cell, to_carried, *weight_gradients = found
+        return None, None, to_inputs, to_hidden, to_cell, to_carried, None, *weight_gradients, *to_sources
 
 
 def backend_gradients(
@@ -640,7 +660,7 @@ def backend_gradients(
     weights: LstmWeights,
     spare: int,
     gradients: tuple[torch.Tensor, ...],
-) -> tuple[torch.Tensor | None, ...]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor, torch.Tensor | None]:
     """Compute the gradients of a layer by its backend, those of the weights for all words at once.
 
     Args:
@@ -651,7 +671,8 @@ def backend_gradients(
         gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
 
     Returns:
-        The gradients of the gate inputs, the initial state, what is carried, and the recurrent and output weights.
+        The gradients of the gate inputs, without spare rows, of the initial state, of what is carried, and of the
+        recurrent and output weights.
     """
     backend, batch_sizes = options[:2]
     dtype, first_hidden, first_cell = saved.outputs.dtype, saved.initial_hidden, saved.initial_cell
@@ -672,13 +693,46 @@ def backend_gradients(
         squashed = saved.gates[:, :, 3 * cell_width : 4 * cell_width] * saved.cells.tanh()
         output_gradient = torch.bmm(squashed.transpose(1, 2), projected_gradient).to(weights.output.dtype)
     return (
-        with_spare(inputs_gradient, spare),
+        inputs_gradient,
         hidden_gradient.to(first_hidden.dtype),
         cell_gradient.to(first_cell.dtype),
         carried_gradient,
         recurrent_gradient,
         output_gradient,
     )
+
+
+def source_gradients(
+    to_gates: torch.Tensor, sources: tuple[torch.Tensor, ...], wanted: Sequence[bool]
+) -> list[torch.Tensor | None]:
+    """Compute the gradients of what the gate inputs were computed from by linear maps.
+
+    Args:
+        to_gates: The gradients of the gate inputs, `[2, N, G * C]`.
+        sources: The output of the layer below, `[2, N + spare, D]`, and the weight and bias of each direction.
+        wanted: Which of them need a gradient.
+
+    Returns:
+        The gradient of each source, `None` where it needs none.
+    """
+    below, *parameters = sources
+    words, dtype = to_gates.shape[1], to_gates.dtype
+    to_below = None
+    if wanted[0]:
+        # the spare rows are read by no word
+        to_below = torch.zeros_like(below, memory_format=torch.contiguous_format)
+        for gradient, weight, result in zip(to_gates, parameters[::2], to_below, strict=True):
+            result[:words] = gradient @ weight.to(dtype)
+    found = [to_below]
+    for n, parameter in enumerate(parameters):
+        gradient = to_gates[n // 2]
+        if not wanted[n + 1]:
+            found.append(None)
+        elif n % 2:
+            found.append(gradient.sum(dim=0).to(parameter.dtype))
+        else:
+            found.append((gradient.T @ below[n // 2, :words].to(dtype)).to(parameter.dtype))
+    return found
 
 
 def with_spare(gradients: torch.Tensor, spare: int) -> torch.Tensor:
@@ -703,7 +757,7 @@ def differentiable_gradients(
         gradients: Of the hidden states `[2, N, P]`, and of the final state `[2, B, P]` and `[2, B, C]`.
 
     Returns:
-        The gradients of the gate inputs, the initial state, what is carried, and the recurrent and output weights.
+        The gradients of the initial state, what is carried, the recurrent and output weights, and the sources.
 
     Raises:
         RuntimeError: If the gate inputs cannot be computed again.
@@ -713,32 +767,29 @@ def differentiable_gradients(
             "This layer's input projections are no plain linear maps, so its gradients have no graph: for second "
             "derivatives set ELMO_HF_RECURRENCE=reference."
         )
-    below, *parameters = sources
     _, batch_sizes, cell_clip, projection_clip, forget_bias = options
+    cell_width = saved.cells.shape[2]
 
     def run(
-        inputs: torch.Tensor,
         hidden: torch.Tensor,
         cell: torch.Tensor,
         carried: torch.Tensor | None,
         recurrent: torch.Tensor,
         output: torch.Tensor | None,
+        below: torch.Tensor,
+        *parameters: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        weights, state = (
-            LstmWeights(recurrent, output, cell_clip, projection_clip),
-            (hidden.to(inputs), cell.to(inputs)),
-        )
+        products = [nn.functional.linear(rows, *parameters[2 * n : 2 * n + 2]) for n, rows in enumerate(below)]
+        inputs = torch.stack(products)
+        inputs[..., cell_width : 2 * cell_width] += forget_bias
+        weights = LstmWeights(recurrent, output, cell_clip, projection_clip)
+        state = hidden.to(inputs), cell.to(inputs)
         outputs, final = reference_lstm(LstmCall(inputs, None, batch_sizes, state, weights, carried, saved.dropout))
         return outputs, *final
 
-    with torch.autocast(below.device.type, enabled=False):
-        products = [nn.functional.linear(rows, *parameters[2 * n : 2 * n + 2]) for n, rows in enumerate(below)]
-        inputs = torch.stack(products)
-        cell_width = saved.cells.shape[2]
-        inputs[..., cell_width : 2 * cell_width] += forget_bias
-        arguments = (
-            inputs, saved.initial_hidden, saved.initial_cell, saved.carried, weights.recurrent, weights.output
-        )  # fmt: skip
+    with torch.autocast(sources[0].device.type, enabled=False):
+        initial = saved.initial_hidden, saved.initial_cell
+        arguments = (*initial, saved.carried, weights.recurrent, weights.output, *sources)
         return recompute_gradients(run, arguments, gradients)
 
 

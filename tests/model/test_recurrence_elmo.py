@@ -436,3 +436,46 @@ def test_mixed_precision_is_that_of_torch() -> None:
     torch.testing.assert_close(
         outputs.float(), run_lstm(below, projections, batch_sizes, state, weights)[0], atol=2e-2, rtol=0
     )
+
+
+class OtherLinear(nn.Linear):
+    """A linear map that is not known to be one, so that torch differentiates it."""
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return super().forward(rows)
+
+
+def source_gradients(make: type[nn.Linear], dtype: torch.dtype, frozen: int | None = None) -> list[torch.Tensor | None]:
+    """The gradients of what gate inputs are computed from, which is padded with two rows; one of them may be frozen."""
+    inputs, _, batch_sizes, state, weights = single(random_layer([4, 7, 2]))[:5]
+    torch.manual_seed(0)
+    below = torch.randn(2, inputs.shape[1] + 2, 6, dtype=dtype)
+    modules = nn.ModuleList(make(6, inputs.shape[2], dtype=dtype) for _ in range(2))
+    sources = [below, *modules.parameters()]
+    for n, source in enumerate(sources):
+        source.requires_grad_(n != frozen)
+    weights = weights.to(dtype)
+    outputs, _ = run_lstm(below, InputProjections(modules, 1.0), batch_sizes, state, weights)
+    outputs.float().square().sum().backward()
+    return [source.grad for source in sources]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_gradients_of_linear_maps_are_those_of_torch(dtype: torch.dtype, mixed: bool) -> None:
+    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        mine, torchs = source_gradients(nn.Linear, dtype), source_gradients(OtherLinear, dtype)
+
+    # torch rounds the sums of the bias in another order
+    narrow = dtype == torch.bfloat16 or (mixed and dtype == torch.float32)
+    torch.testing.assert_close(mine, torchs, rtol=2e-2 if narrow else 1e-5, atol=2e-2 if narrow else 1e-6)
+    assert not mine[0][:, -2:].any()
+
+
+@pytest.mark.parametrize("frozen", range(5))
+def test_a_frozen_source_gets_no_gradient_and_the_others_theirs(frozen: int) -> None:
+    whole, some = source_gradients(nn.Linear, torch.float64), source_gradients(nn.Linear, torch.float64, frozen)
+
+    assert some.pop(frozen) is None
+    whole.pop(frozen)
+    torch.testing.assert_close(some, whole, rtol=0, atol=0)
