@@ -442,11 +442,12 @@ class OtherLinear(nn.Linear):
     """A linear map that is not known to be one, so that torch differentiates it."""
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Do what it would do anyway."""
         return super().forward(rows)
 
 
-def source_gradients(make: type[nn.Linear], dtype: torch.dtype, frozen: int | None = None) -> list[torch.Tensor | None]:
-    """The gradients of what gate inputs are computed from, which is padded with two rows; one of them may be frozen."""
+def source_gradients(make: type[nn.Linear], dtype: torch.dtype, frozen: int | None = None) -> list:
+    """The gradients of what gate inputs are computed from, with two spare rows; one of them may be frozen."""
     inputs, _, batch_sizes, state, weights = single(random_layer([4, 7, 2]))[:5]
     torch.manual_seed(0)
     below = torch.randn(2, inputs.shape[1] + 2, 6, dtype=dtype)
