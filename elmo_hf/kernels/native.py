@@ -31,7 +31,7 @@ HIGHEST = {"AVX2": "x86-64-v3", "AVX512": "x86-64-v4"}
 SLOWER = "1.3 to 4.8"
 
 # `elmo_job_version` of the libraries that this file can call
-JOB_VERSION = 2
+JOB_VERSION = 3
 
 # largest allowed distance between two levels, whose numbers are below 1
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
@@ -42,6 +42,8 @@ FORWARD = {
     torch.bfloat16: "elmo_forward_bfloat16",
     torch.int8: "elmo_forward_int8",
 }
+# the one for weights in bfloat16 that multiplies them as they are, with inputs and hidden states in bfloat16 too
+PRODUCTS = "elmo_forward_bfloat16_products"
 
 
 class NotBuiltError(RuntimeError):
@@ -101,7 +103,7 @@ def open_library(path: Path) -> ctypes.CDLL:
         raise NotBuiltError(f"{path} cannot be used: {one_line(error)}") from error
     if version != JOB_VERSION:
         raise NotBuiltError(f"{path} has version {version}, and this elmo_hf needs {JOB_VERSION}")
-    for name in (*FORWARD.values(), "elmo_backward", "elmo_has_bfloat16_products"):
+    for name in (*FORWARD.values(), PRODUCTS, "elmo_backward", "elmo_has_bfloat16_products", "elmo_has_tiles"):
         getattr(library, name).restype = ctypes.c_bool
     return library
 
@@ -166,12 +168,15 @@ def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
     recurrent, projection = random(2, width, 4 * cell_width), random(2, cell_width, width)
     weights = LstmWeights(recurrent, projection, 0.2, 0.1)
     gates = torch.baddbmm(maps.bias[:, None], inputs, torch.stack(maps.weights).mT)
-    backend, found = NativeBackend(library), []
+    found = []
 
     def as_integers(weight: torch.Tensor) -> torch.Tensor:
         return ScaledIntegers(*Int8Rows((1,)).right_inverse(weight))
 
-    for store in (torch.Tensor.float, torch.Tensor.bfloat16, as_integers):
+    kinds = [(torch.Tensor.float, False), (as_integers, False)]
+    kinds += [(torch.Tensor.bfloat16, products) for products in (False, True)]
+    for store, products in kinds:
+        backend = NativeBackend(library, products)
         own = weights._replace(recurrent=store(recurrent), output=store(projection))
         own_maps = maps._replace(weights=[store(weight) for weight in maps.weights])
         dtype = own.recurrent.dtype
@@ -191,12 +196,13 @@ class NativeBackend:
 
     Args:
         library: The library to run; by default the one that `load` returns.
+        products: Whether it multiplies bfloat16 as it is; by default, where the processor has tiles for that.
     """
 
     name = "native"
 
-    def __init__(self, library: ctypes.CDLL | None = None) -> None:
-        self.library = library
+    def __init__(self, library: ctypes.CDLL | None = None, products: bool | None = None) -> None:
+        self.library, self.products = library, products
 
     def missing(self, call: LstmCall) -> str | None:
         """Return why there is no compiled code; `None` if there is, or if the call is for another device."""
@@ -210,7 +216,7 @@ class NativeBackend:
         if call.projections is not None:
             weights += call.projections.weights
             everything = *tensors, *weights
-            if call.inputs.dtype == torch.bfloat16 and fits(*everything, dtype=torch.bfloat16) and widens(call.inputs):
+            if fits(*everything, dtype=torch.bfloat16) and (has_tiles() or widens(call.inputs)):
                 return None
             if all(weight is None or isinstance(weight, ScaledIntegers) for weight in weights):
                 # the integers are where their scales are
@@ -219,7 +225,7 @@ class NativeBackend:
         return None if fitting else "it takes plain float32 tensors on a CPU"
 
     def forward(self, call: LstmCall, buffers: tuple[torch.Tensor, torch.Tensor] | None) -> Output:
-        """Run all steps; see `Backend.forward`. With bfloat16 inputs, all sums are in float32."""
+        """Run all steps; see `Backend.forward`. All sums are in float32, also those of bfloat16."""
         dtype, inputs = call.inputs.dtype, call.inputs.float().contiguous()
         # copies, which become the final state
         hidden, cell = (
@@ -237,8 +243,10 @@ class NativeBackend:
             for name, weight in zip(names, call.projections.weights, strict=True):
                 tensors |= stored(name, weight)
             tensors |= {"below": inputs, "bias": call.projections.bias.contiguous()}
-        kind = torch.int8 if isinstance(call.weights.recurrent, ScaledIntegers) else dtype
-        run_job(FORWARD[kind], call.batch_sizes, call.weights, tensors, self.library)
+        function = FORWARD[torch.int8 if isinstance(call.weights.recurrent, ScaledIntegers) else dtype]
+        if dtype == torch.bfloat16 and (has_tiles() if self.products is None else self.products):
+            function = PRODUCTS
+        run_job(function, call.batch_sizes, call.weights, tensors, self.library)
         return outputs.to(dtype), (hidden.to(dtype), cell.to(dtype))
 
     def backward(
@@ -334,6 +342,12 @@ def fits(*tensors: torch.Tensor | None, dtype: torch.dtype) -> bool:
         or (type(tensor) in (torch.Tensor, nn.Parameter) and tensor.device.type == "cpu" and tensor.dtype == dtype)
         for tensor in tensors
     )
+
+
+def has_tiles() -> bool:
+    """Return whether this processor and system multiply bfloat16 on AMX tiles, and there is compiled code for it."""
+    library = load()
+    return not isinstance(library, NotBuiltError) and library.elmo_has_tiles()
 
 
 def widens(tensor: torch.Tensor) -> bool:

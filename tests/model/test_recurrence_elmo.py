@@ -340,6 +340,7 @@ def test_reading_agrees_with_the_reference(read: tuple, monkeypatch: pytest.Monk
 def test_bfloat16_is_widened(case: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     below, projections, batch_sizes, state, weights = random_reading(case, torch.bfloat16)
     # on any processor
+    monkeypatch.setattr(native, "has_tiles", lambda: False)
     monkeypatch.setattr(native, "widens", lambda tensor: tensor.dtype == torch.bfloat16)
     monkeypatch.setattr(InputProjections, "apply", None)
 
@@ -353,12 +354,60 @@ def test_bfloat16_is_widened(case: dict, monkeypatch: pytest.MonkeyPatch) -> Non
     torch.testing.assert_close(ended, tuple(part.bfloat16() for part in wanted_state), atol=1e-5, rtol=2**-7)
 
 
+def rounding_reference(
+    below: torch.Tensor, projections: InputProjections, batch_sizes: list[int], state: tuple, weights: LstmWeights
+) -> torch.Tensor:
+    """The hidden states by float64, with all factors of products rounded to bfloat16."""
+
+    def rounded(part: torch.Tensor) -> torch.Tensor:
+        return part.bfloat16().double()
+
+    modules = nn.ModuleList(copy.deepcopy(projections.modules)).double()
+    gates = InputProjections(modules, 1.0).apply(rounded(below))
+    recurrent, output = (None if matrix is None else rounded(matrix) for matrix in weights[:2])
+    hidden, cell = (part.double() for part in state)
+    found, start = [], 0
+    for running in batch_sizes:
+        step = gates[:, start : start + running] + rounded(hidden[:, :running]) @ recurrent
+        i, f, g, o = step.chunk(4, dim=2)
+        limit = weights.cell_clip or torch.inf
+        cell = (f.sigmoid() * cell[:, :running] + i.sigmoid() * g.tanh()).clamp(-limit, limit)
+        hidden = o.sigmoid() * cell.tanh()
+        if output is not None:
+            limit = weights.projection_clip or torch.inf
+            hidden = (rounded(hidden) @ output).clamp(-limit, limit)
+        found.append(hidden)
+        start += running
+    return torch.cat(found, dim=1) if found else state[0].double()
+
+
+@torch.no_grad()
+@pytest.mark.usefixtures("compiled_in_threads")
+@pytest.mark.parametrize("case", READING_CASES)
+def test_bfloat16_is_multiplied_as_it_is_by_tiles(case: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = random_reading(case, torch.bfloat16, below_width=45)
+    wanted = rounding_reference(*arguments)
+    # C++ computes in the order of the tiles where there are none
+    monkeypatch.setattr(native, "has_tiles", lambda: True)
+    monkeypatch.setattr(InputProjections, "apply", None)
+
+    outputs, ended = run_lstm(*arguments)
+
+    assert {part.dtype for part in (outputs, *ended)} == {torch.bfloat16}
+    # a sum near the middle between two numbers of bfloat16 may be rounded to the other one
+    torch.testing.assert_close(outputs.double(), wanted, atol=3e-3, rtol=2**-7)
+
+
 @torch.no_grad()
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("width", "cell"), [(21, 33), (32, 64)])
-def test_the_bits_of_reading_do_not_depend_on_what_is_beside(width: int, cell: int) -> None:
+def test_the_bits_of_reading_do_not_depend_on_what_is_beside(
+    width: int, cell: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "has_tiles", lambda: True)
     case = {"lengths": [60] * 17, "width": width, "cell": cell}
-    below, projections, batch_sizes, state, weights = random_reading(case, torch.float32)
+    below, projections, batch_sizes, state, weights = random_reading(case, dtype)
     whole, ended = run_lstm(below, projections, batch_sizes, state, weights)
 
     for sentences in ([3], [0, 5], [2, 3, 4], [0, 1, 2, 3, 4, 16]):

@@ -8,7 +8,8 @@
 // its share of them from the first step to the last.
 //
 // Every sum is in the same order, however many sentences and threads there are. Weights may be in bfloat16, or integers
-// with scales; they become float32 when they are packed or read.
+// with scales; they become float32 when they are packed or read. Where a processor has AMX tiles, which multiply
+// bfloat16, both factors are bfloat16 instead.
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +29,11 @@
 #ifdef __linux__
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#if defined(__AVX512F__) && defined(__linux__)
+#define HAS_TILE_CODE
 #endif
 
 namespace {
@@ -52,6 +58,10 @@ constexpr int64_t TERMS = 8;
 constexpr int64_t CHUNK = 256;
 // shares of the work of packing
 constexpr int64_t PARTS = 16;
+// rows and pairs of terms of an AMX tile
+constexpr int64_t TILE = 16;
+// terms of a tile: products of bfloat16 have as many, the last of which may be zeros
+constexpr int64_t TERMS_OF_TILE = 2 * TILE;
 
 typedef float Vector __attribute__((vector_size(LANES * 4)));
 typedef float Unaligned __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
@@ -112,6 +122,17 @@ inline float widened(BFloat16 value) {
     float result;
     std::memcpy(&result, &bits, sizeof result);
     return result;
+}
+
+// Rounds to the nearest, a tie to even; what is no number stays so.
+inline BFloat16 narrowed(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if (value != value) return BFloat16(bits >> 16 | 0x40);
+    return BFloat16((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline void narrow(const float* from, int64_t count, BFloat16* to) {
+    for (int64_t n = 0; n < count; n++) to[n] = narrowed(from[n]);
 }
 
 // Integers have a scale for each output. The product of the two is what torch makes of them.
@@ -290,6 +311,233 @@ void plain_product(const float* a, int64_t a_stride, const Weight* weight, const
     }
 }
 
+// ---- products of bfloat16
+//
+// The sums are those of the instruction TDPBF16PS: of 32 terms, the even and the odd ones are each summed from zero, and
+// then both sums together are added to the result. A product of two numbers in bfloat16 is exact in float32, so all
+// processors compute the same.
+
+int64_t padded_terms(int64_t depth) { return (depth + TERMS_OF_TILE - 1) / TERMS_OF_TILE * TERMS_OF_TILE; }
+
+// the even and the odd ones of pairs of numbers
+inline Vector even(Integers pairs) { return reinterpret_cast<Vector>(pairs << 16); }
+inline Vector odd(Integers pairs) { return reinterpret_cast<Vector>(pairs & int32_t(0xffff0000)); }
+
+// Multiplies R rows of `a`, `[R, depth]`, by a panel `[depth / 2, PANEL, 2]`, and adds the result to `c`.
+template <int R>
+void pair_tile(const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64_t depth, float* c, int64_t c_stride) {
+    for (int64_t first = 0; first < depth; first += TERMS_OF_TILE) {
+        Vector evens[R][2], odds[R][2];
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) evens[r][0] = evens[r][1] = odds[r][0] = odds[r][1] = Vector{};
+        for (int64_t k = first; k < first + TERMS_OF_TILE; k += 2, panel += 2 * PANEL) {
+            Integers left, right;
+            std::memcpy(&left, panel, sizeof left);
+            std::memcpy(&right, panel + PANEL, sizeof right);
+#pragma GCC unroll 4
+            for (int r = 0; r < R; r++) {
+                const float one = widened(a[r * a_stride + k]), other = widened(a[r * a_stride + k + 1]);
+                evens[r][0] += one * even(left);
+                odds[r][0] += other * odd(left);
+                evens[r][1] += one * even(right);
+                odds[r][1] += other * odd(right);
+            }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++)
+            for (int half = 0; half < 2; half++) {
+                float* to = c + r * c_stride + half * LANES;
+                store(to, load(to) + (evens[r][half] + odds[r][half]));
+            }
+    }
+}
+
+#ifdef HAS_TILE_CODE
+// Returns whether this process may use AMX tiles with products of bfloat16; the system is asked once.
+bool has_tiles() {
+    static const bool allowed = [] {
+        __builtin_cpu_init();
+        constexpr int REQUEST_PERMISSION = 0x1023, TILE_DATA = 18;
+        return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+               !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
+    }();
+    return allowed;
+}
+
+#define WITH_TILES __attribute__((target("amx-tile,amx-bf16")))
+
+// what LDTILECFG reads
+struct alignas(64) TileShapes {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t bytes_of_row[16] = {};
+    uint8_t rows[16] = {};
+};
+
+// The rows of the tiles that this thread has set: of sums in 0 to 3, rows in 4 and 5, the panel in 6 and 7.
+thread_local int upper_rows = 0, lower_rows = 0;
+
+WITH_TILES void set_tiles(int upper, int lower) {
+    if (upper == upper_rows && lower == lower_rows) return;
+    TileShapes shapes;
+    const int rows[8] = {upper, upper, lower, lower, upper, lower, TILE, TILE};
+    for (int n = 0; n < 8; n++) {
+        shapes.rows[n] = uint8_t(rows[n]);
+        shapes.bytes_of_row[n] = rows[n] ? 4 * TILE : 0;
+    }
+    _tile_loadconfig(&shapes);
+    upper_rows = upper;
+    lower_rows = lower;
+}
+
+// Gives the tiles back, which the system would otherwise save whenever it changes threads.
+WITH_TILES void release_tiles() {
+    if (upper_rows) _tile_release();
+    upper_rows = lower_rows = 0;
+}
+
+// Does what `pair_tile` does for up to 32 rows.
+WITH_TILES void amx_tile(int rows, const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64_t depth, float* c,
+                         int64_t c_stride) {
+    static_assert(PANEL == 2 * TILE, "two tiles of the panel");
+    const int upper = std::min<int>(rows, TILE), lower = rows - upper;
+    set_tiles(upper, lower);
+    const BFloat16* lower_a = a + TILE * a_stride;
+    float* lower_c = c + TILE * c_stride;
+    const int64_t c_bytes = c_stride * sizeof(float), a_bytes = a_stride * sizeof(BFloat16);
+    constexpr int64_t PANEL_BYTES = 2 * PANEL * sizeof(BFloat16);
+    _tile_loadd(0, c, c_bytes);
+    _tile_loadd(1, c + TILE, c_bytes);
+    if (lower) {
+        _tile_loadd(2, lower_c, c_bytes);
+        _tile_loadd(3, lower_c + TILE, c_bytes);
+    }
+    for (int64_t k = 0; k < depth; k += TERMS_OF_TILE, panel += TERMS_OF_TILE * PANEL) {
+        // what is needed some tiles later: panels follow each other
+        for (int64_t n = 0; n < TERMS_OF_TILE * PANEL; n += 32) __builtin_prefetch(panel + 4 * TERMS_OF_TILE * PANEL + n);
+        _tile_loadd(4, a + k, a_bytes);
+        _tile_loadd(6, panel, PANEL_BYTES);
+        _tile_loadd(7, panel + 2 * TILE, PANEL_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        if (lower) {
+            _tile_loadd(5, lower_a + k, a_bytes);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, c, c_bytes);
+    _tile_stored(1, c + TILE, c_bytes);
+    if (lower) {
+        _tile_stored(2, lower_c, c_bytes);
+        _tile_stored(3, lower_c + TILE, c_bytes);
+    }
+}
+#else
+constexpr bool has_tiles() { return false; }
+inline void release_tiles() {}
+#endif
+
+// Multiplies `[rows, depth]` by a panel and adds the result to `c`; `depth` is a multiple of TERMS_OF_TILE.
+void panel_product(int64_t rows, const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64_t depth, float* c,
+                   int64_t c_stride) {
+    int64_t row = 0;
+#ifdef HAS_TILE_CODE
+    if (has_tiles()) {
+        for (; row < rows; row += 2 * TILE)
+            amx_tile(int(std::min<int64_t>(2 * TILE, rows - row)), a + row * a_stride, a_stride, panel, depth,
+                     c + row * c_stride, c_stride);
+        return;
+    }
+#endif
+    for (; row + 2 <= rows; row += 2) pair_tile<2>(a + row * a_stride, a_stride, panel, depth, c + row * c_stride, c_stride);
+    if (row < rows) pair_tile<1>(a + row * a_stride, a_stride, panel, depth, c + row * c_stride, c_stride);
+}
+
+// Packs `[depth, width]`, whose rows are `stride` apart, in panels of pairs `panel_stride` apart, and zeros up to
+// `terms`.
+void pack_pairs(const BFloat16* from, int64_t depth, int64_t width, int64_t stride, int64_t terms, BFloat16* to,
+                int64_t panel_stride) {
+    const BFloat16 zeros[PANEL] = {};
+    for (int64_t k = 0; k < terms; k += 2)
+        for (int64_t column = 0; column < width; column += PANEL) {
+            const int64_t count = std::min<int64_t>(PANEL, width - column);
+            const BFloat16* one = k < depth ? from + k * stride + column : zeros;
+            const BFloat16* other = k + 1 < depth ? from + (k + 1) * stride + column : zeros;
+            BFloat16* place = to + column / PANEL * panel_stride + k * PANEL;
+            if (count < PANEL) std::fill_n(place, 2 * PANEL, 0);
+            for (int64_t n = 0; n < count; n++) {
+                place[2 * n] = one[n];
+                place[2 * n + 1] = other[n];
+            }
+        }
+}
+
+// Packs the transpose of `[count, depth]`, whose rows are `stride` apart, as one panel of pairs, and zeros up to
+// `terms`.
+void pack_pairs_of_rows(const BFloat16* from, int64_t count, int64_t depth, int64_t stride, int64_t terms,
+                        BFloat16* panel) {
+    if (depth % 2 == 0 && stride % 2 == 0) {
+        // pairs are moved like numbers of their size
+        const auto pairs = reinterpret_cast<const float*>(from);
+        const auto to = reinterpret_cast<float*>(panel);
+        pack_rows(pairs, nullptr, count, depth / 2, stride / 2, to);
+        return void(std::fill_n(to + depth / 2 * PANEL, (terms - depth) / 2 * PANEL, 0.f));
+    }
+    std::fill_n(panel, terms * PANEL, 0);
+    // a few terms at a time, whose places stay in the first-level cache
+    for (int64_t first = 0; first < depth; first += TERMS_OF_TILE)
+        for (int64_t n = 0; n < count; n++) {
+            const BFloat16* row = from + n * stride + first;
+            BFloat16* place = panel + first * PANEL + 2 * n;
+            const int64_t terms_here = std::min(TERMS_OF_TILE, depth - first);
+            for (int64_t k = 0; k < terms_here; k++) place[k / 2 * 2 * PANEL + k % 2] = row[k];
+        }
+}
+
+// Adds the product of R rows and an unpacked matrix `[depth, width]` to `sums`, in one pass over its memory.
+template <int R>
+void plain_pair_product(const BFloat16* a, int64_t a_stride, const BFloat16* weight, int64_t depth, int64_t width,
+                        float* sums) {
+    // columns whose even and odd sums stay in the first-level cache, while TERMS rows at a time are read
+    constexpr int64_t COLUMNS = 2048 / R;
+    float evens[R][COLUMNS], odds[R][COLUMNS];
+    for (int64_t first = 0; first < depth; first += TERMS_OF_TILE)
+        for (int64_t column = 0; column < width; column += COLUMNS) {
+            const int64_t count = std::min(COLUMNS, width - column), end = std::min(first + TERMS_OF_TILE, depth);
+            for (int64_t k = first; k < end; k += TERMS) {
+                const BFloat16* rows = weight + k * width + column;
+                const int64_t terms = std::min(TERMS, end - k), whole = terms == TERMS ? count / LANES * LANES : 0;
+                for (int64_t n = 0; n < whole; n += LANES) {
+                    Vector even[R], odd[R];
+#pragma GCC unroll 2
+                    for (int r = 0; r < R; r++) {
+                        even[r] = k == first ? Vector{} : load(evens[r] + n);
+                        odd[r] = k == first ? Vector{} : load(odds[r] + n);
+                    }
+#pragma GCC unroll 8
+                    for (int j = 0; j < TERMS; j++) {
+                        const Vector weights = load(rows + j * width + n);
+#pragma GCC unroll 2
+                        for (int r = 0; r < R; r++) (j % 2 ? odd : even)[r] += widened(a[r * a_stride + k + j]) * weights;
+                    }
+#pragma GCC unroll 2
+                    for (int r = 0; r < R; r++) {
+                        store(evens[r] + n, even[r]);
+                        store(odds[r] + n, odd[r]);
+                    }
+                }
+                for (int64_t n = whole; n < count; n++)
+                    for (int r = 0; r < R; r++) {
+                        if (k == first) evens[r][n] = odds[r][n] = 0;
+                        for (int64_t j = 0; j < terms; j++)
+                            (j % 2 ? odds : evens)[r][n] += widened(a[r * a_stride + k + j]) * widened(rows[j * width + n]);
+                    }
+            }
+            for (int r = 0; r < R; r++)
+                for (int64_t n = 0; n < count; n++) sums[r * width + column + n] += evens[r][n] + odds[r][n];
+        }
+}
+
 // ---- non-linearities
 
 // Computes exp(x) - 1 accurately for small x too: x = n ln 2 + rest, and the series takes the rest.
@@ -465,8 +713,9 @@ struct Division {
     }
 };
 
-// The forward pass, with weights in float32 or bfloat16, or integers with scales.
-template <class Weight>
+// The forward pass, with weights in float32 or bfloat16, or integers with scales. The factors of its products are in
+// float32, or both in bfloat16.
+template <class Weight, class Factor = float>
 class Forward : Division {
 public:
     explicit Forward(const Job& job) : Division{job} {}
@@ -477,43 +726,70 @@ public:
     }
 
 private:
+    static constexpr bool NARROW = std::is_same<Factor, BFloat16>::value;
+    static_assert(!NARROW || std::is_same<Weight, BFloat16>::value, "the weights are not rounded here");
     const Weight* recurrent = static_cast<const Weight*>(job.recurrent);
     const Weight* output = static_cast<const Weight*>(job.output);
     const int64_t D = job.input_width, blocks = padded(C) / PANEL;
+    // terms of the products as they are packed
+    const int64_t P_terms = NARROW ? padded_terms(P) : P, C_terms = NARROW ? padded_terms(C) : C;
+    const int64_t D_terms = NARROW ? padded_terms(D) : D;
     const bool packs = job.sentences > FEW * groups;
     // input weights that are used once are packed where they are used
     const bool packs_inputs = packs && job.below && job.words > CHUNK * groups;
-    const int64_t recurrent_size = G * padded(C) * P, output_size = output ? padded(P) * C : 0;
-    const int64_t input_size = packs_inputs ? G * padded(C) * D : 0, size = recurrent_size + output_size + input_size;
-    Scratch packed{packs ? directions * size : 0};
+    const int64_t recurrent_size = G * padded(C) * P_terms, output_size = output ? padded(P) * C_terms : 0;
+    const int64_t input_size = packs_inputs ? G * padded(C) * D_terms : 0;
+    const int64_t size = recurrent_size + output_size + input_size;
+    Scratch packed{packs ? int64_t(directions * size * sizeof(Factor) / sizeof(float)) : 0};
 
-    float* packed_recurrent(int64_t direction) { return packed.data() + direction * size; }
-    float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
-    float* packed_inputs(int64_t direction) { return packed_output(direction) + output_size; }
+    Factor* packed_recurrent(int64_t direction) { return reinterpret_cast<Factor*>(packed.data()) + direction * size; }
+    Factor* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
+    Factor* packed_inputs(int64_t direction) { return packed_output(direction) + output_size; }
 
     // Packs the matrices of a share of the cells of a direction. The panels of a block of cells are adjacent.
     void pack_part(int64_t direction, int64_t part) {
         const int64_t first = blocks * part / PARTS, end = blocks * (part + 1) / PARTS;
         const int64_t cell = first * PANEL, count = std::min(C, end * PANEL) - cell;
-        for (int64_t gate = 0; gate < G; gate++)
-            pack(recurrent + (direction * P * G + gate) * C + cell,
-                 scales_from(job.recurrent_scales, (direction * G + gate) * C + cell), P, count, G * C,
-                 packed_recurrent(direction) + (first * G + gate) * PANEL * P, G * PANEL * P);
-        if (output)
-            pack(output + (direction * C + cell) * P, scales_from(job.output_scales, direction * P), count, P, P,
-                 packed_output(direction) + cell * PANEL, PANEL * C);
+        for (int64_t gate = 0; gate < G; gate++) {
+            const Weight* from = recurrent + (direction * P * G + gate) * C + cell;
+            Factor* to = packed_recurrent(direction) + (first * G + gate) * PANEL * P_terms;
+            if constexpr (NARROW)
+                pack_pairs(from, P, count, G * C, P_terms, to, G * PANEL * P_terms);
+            else
+                pack(from, scales_from(job.recurrent_scales, (direction * G + gate) * C + cell), P, count, G * C, to,
+                     G * PANEL * P);
+        }
+        if (output) {
+            const Weight* from = output + (direction * C + cell) * P;
+            Factor* to = packed_output(direction) + cell * PANEL;
+            if constexpr (NARROW)
+                pack_pairs(from, count, P, P, end < blocks ? count : C_terms - cell, to, PANEL * C_terms);
+            else
+                pack(from, scales_from(job.output_scales, direction * P), count, P, P, to, PANEL * C);
+        }
         for (int64_t block = first; block < end && packs_inputs; block++)
-            pack_inputs(direction, block, packed_inputs(direction) + block * G * D * PANEL);
+            pack_inputs(direction, block, packed_inputs(direction) + block * G * D_terms * PANEL);
     }
 
-    // Packs the input weights of a block of cells, `[D / DEPTH, G, DEPTH, PANEL]`.
-    void pack_inputs(int64_t direction, int64_t block, float* to) {
+    // Packs the input weights of a block of cells, `[D / DEPTH, G, DEPTH, PANEL]`, or `[G, D_terms / 2, PANEL, 2]`.
+    void pack_inputs(int64_t direction, int64_t block, Factor* to) {
         const auto weights = static_cast<const Weight*>(direction ? job.backward : job.forward);
+        const int64_t count = std::min<int64_t>(PANEL, C - block * PANEL);
+        if constexpr (NARROW) {
+            for (int64_t gate = 0; gate < G; gate++)
+                pack_pairs_of_rows(weights + (gate * C + block * PANEL) * D, count, D, D, D_terms,
+                                   to + gate * D_terms * PANEL);
+        } else {
+            pack_inputs_in_parts(weights, direction, block, count, to);
+        }
+    }
+
+    void pack_inputs_in_parts(const Weight* weights, int64_t direction, int64_t block, int64_t count, float* to) {
         const float* scales = direction ? job.backward_scales : job.forward_scales;
         for (int64_t k = 0; k < D; k += DEPTH)
             for (int64_t gate = 0; gate < G; gate++, to += std::min(DEPTH, D - k) * PANEL)
                 pack_rows(weights + (gate * C + block * PANEL) * D + k, scales_from(scales, gate * C + block * PANEL),
-                          std::min<int64_t>(PANEL, C - block * PANEL), std::min(DEPTH, D - k), D, to);
+                          count, std::min(DEPTH, D - k), D, to);
     }
 
     // The state of a group's sentences in one direction. Strides are no powers of two, which would share cache lines.
@@ -522,6 +798,7 @@ private:
         int64_t start;  // of the words of the step, of all groups
         int64_t hidden_stride, cell_stride;
         std::vector<float> hidden, cell, squashed, sums;
+        std::vector<BFloat16> narrow_hidden, narrow_squashed;  // the same as factors, if these are in bfloat16
         float* chunk;  // [blocks, most, G, PANEL], the gates of some steps
         int64_t most, count, filled, used;
 
@@ -535,11 +812,14 @@ private:
         Scratch chunk(blocks * most * G * PANEL);
         Group group{direction, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
                     std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
-                    std::vector<float>(packs ? 0 : rows * std::max(G * C, P)), chunk.data(), most, G, 0, 0};
+                    std::vector<float>(packs ? 0 : rows * std::max(G * C, P)),
+                    std::vector<BFloat16>(NARROW ? rows * narrow_stride(P_terms) : 0),
+                    std::vector<BFloat16>(NARROW ? rows * narrow_stride(C_terms) : 0), chunk.data(), most, G, 0, 0};
         for (int64_t r = 0; r < rows; r++) {
             std::copy_n(job.hidden + sentence(direction, number, r) * P, P, &group.hidden[r * hidden_stride]);
             std::copy_n(job.cell + sentence(direction, number, r) * C, C, &group.cell[r * cell_stride]);
         }
+        narrow_rows(group.hidden, hidden_stride, P, group.narrow_hidden, P_terms, rows);
         for (int64_t time = 0; time < job.length; group.start += job.batch_sizes[time++]) {
             group.running = count_of(number, job.batch_sizes[time]);
             if (!group.running) break;
@@ -551,6 +831,16 @@ private:
             std::copy_n(&group.hidden[r * hidden_stride], P, job.hidden + sentence(direction, number, r) * P);
             std::copy_n(&group.cell[r * cell_stride], C, job.cell + sentence(direction, number, r) * C);
         }
+        release_tiles();
+    }
+
+    // no power of two, which would share cache lines
+    static int64_t narrow_stride(int64_t terms) { return terms + TERMS_OF_TILE; }
+
+    // Rounds rows of factors where these are in bfloat16.
+    static void narrow_rows(const std::vector<float>& from, int64_t stride, int64_t count, std::vector<BFloat16>& to,
+                            int64_t terms, int64_t rows) {
+        for (int64_t r = 0; r < rows && NARROW; r++) narrow(&from[r * stride], count, &to[r * narrow_stride(terms)]);
     }
 
     int64_t place(const Group& group, int64_t r) const { return word(group.direction, group.number, group.start, r); }
@@ -591,47 +881,93 @@ private:
 
     // Adds the products of rows of `below` and the input weights to the gates.
     void add_products(Group& group, const std::vector<int64_t>& rows) {
-        const int64_t stride = D + PANEL;
-        std::vector<float> below(group.filled * stride), panels(packs_inputs ? 0 : G * D * PANEL);
-        for (int64_t r = 0; r < group.filled; r++) std::copy_n(job.below + rows[r] * D, D, &below[r * stride]);
+        const int64_t stride = NARROW ? narrow_stride(D_terms) : D + PANEL;
+        std::vector<Factor> below(group.filled * stride), panels(packs_inputs ? 0 : G * D_terms * PANEL);
+        for (int64_t r = 0; r < group.filled; r++)
+            if constexpr (NARROW)
+                narrow(job.below + rows[r] * D, D, &below[r * stride]);
+            else
+                std::copy_n(job.below + rows[r] * D, D, &below[r * stride]);
         for (int64_t block = 0; block < blocks; block++) {
             if (!packs_inputs) pack_inputs(group.direction, block, panels.data());
-            const float* panel = packs_inputs ? packed_inputs(group.direction) + block * G * D * PANEL : panels.data();
-            for (int64_t k = 0, size = std::min(DEPTH, D); k < D; k += DEPTH, panel += G * size * PANEL) {
-                size = std::min(DEPTH, D - k);
-                // a few rows at a time, which stay in the first-level cache for all gates
-                for (int64_t row = 0; row < group.filled; row += ROWS)
+            const Factor* panel =
+                packs_inputs ? packed_inputs(group.direction) + block * G * D_terms * PANEL : panels.data();
+            if constexpr (NARROW) {
+                for (int64_t row = 0; row < group.filled; row += 2 * TILE)
                     for (int64_t gate = 0; gate < G; gate++)
-                        panel_product(std::min<int64_t>(ROWS, group.filled - row), &below[row * stride + k], stride,
-                                      panel + gate * size * PANEL, size,
-                                      group.gates(block) + (row * G + gate) * PANEL, G * PANEL, true);
+                        panel_product(std::min<int64_t>(2 * TILE, group.filled - row), &below[row * stride], stride,
+                                      panel + gate * D_terms * PANEL, D_terms,
+                                      group.gates(block) + (row * G + gate) * PANEL, G * PANEL);
+            } else {
+                add_panels(group, block, below, stride, panel);
             }
+        }
+    }
+
+    // Adds the products with the panels of a block of cells.
+    void add_panels(Group& group, int64_t block, const std::vector<float>& below, int64_t stride, const float* panel) {
+        for (int64_t k = 0, size = std::min(DEPTH, D); k < D; k += DEPTH, panel += G * size * PANEL) {
+            size = std::min(DEPTH, D - k);
+            // a few rows at a time, which stay in the first-level cache for all gates
+            for (int64_t row = 0; row < group.filled; row += ROWS)
+                for (int64_t gate = 0; gate < G; gate++)
+                    panel_product(std::min<int64_t>(ROWS, group.filled - row), &below[row * stride + k], stride,
+                                  panel + gate * size * PANEL, size, group.gates(block) + (row * G + gate) * PANEL,
+                                  G * PANEL, true);
         }
     }
 
     void step(Group& group) {
         const int64_t running = group.running;
-        if (!packs) {
-            const Weight* weight = recurrent + group.direction * P * G * C;
-            const float* scales = scales_from(job.recurrent_scales, group.direction * G * C);
-            product(group, group.hidden, group.hidden_stride, weight, scales, P, G * C, [&](int64_t r, const float* sums) {
-                for (int64_t gate = 0; gate < G; gate++)
-                    for (int64_t block = 0; block < blocks; block++)
-                        add(sums + gate * C + block * PANEL, std::min<int64_t>(PANEL, C - block * PANEL),
-                            group.gates(block) + (r * G + gate) * PANEL);
-            });
-        }
+        if (!packs) add_unpacked(group);
         for (int64_t block = 0; block < blocks; block++) {
             float* gates = group.gates(block);
-            if (packs)
-                for (int64_t gate = 0; gate < G; gate++)
+            for (int64_t gate = 0; gate < G && packs; gate++) {
+                const Factor* panel = packed_recurrent(group.direction) + (G * block + gate) * P_terms * PANEL;
+                if constexpr (NARROW)
+                    panel_product(running, group.narrow_hidden.data(), narrow_stride(P_terms), panel, P_terms,
+                                  gates + gate * PANEL, G * PANEL);
+                else
                     for (int64_t k = 0; k < P; k += DEPTH)
-                        panel_product(running, &group.hidden[k], group.hidden_stride,
-                                      packed_recurrent(group.direction) + ((G * block + gate) * P + k) * PANEL,
+                        panel_product(running, &group.hidden[k], group.hidden_stride, panel + k * PANEL,
                                       std::min(DEPTH, P - k), gates + gate * PANEL, G * PANEL, true);
+            }
             for (int64_t r = 0; r < running; r++) update_cells(group, block, r, gates + r * G * PANEL);
         }
         project(group);
+    }
+
+    // Adds the products of the hidden states of a few sentences and the recurrent weights to their gates.
+    void add_unpacked(Group& group) {
+        const Weight* weight = recurrent + group.direction * P * G * C;
+        // calls `work` for a block of the sums of a sentence's gates, and for the gates themselves
+        const auto each_block = [&](int64_t r, float* sums, auto work) {
+            for (int64_t gate = 0; gate < G; gate++)
+                for (int64_t block = 0; block < blocks; block++)
+                    work(sums + gate * C + block * PANEL, std::min<int64_t>(PANEL, C - block * PANEL),
+                         group.gates(block) + (r * G + gate) * PANEL);
+        };
+        if constexpr (NARROW) {
+            // as tiles, which begin with the gates
+            const auto take = [](float* sums, int64_t count, const float* gates) { std::copy_n(gates, count, sums); };
+            const auto give = [](const float* sums, int64_t count, float* gates) { std::copy_n(sums, count, gates); };
+            for (int64_t r = 0; r < group.running; r++) each_block(r, &group.sums[r * G * C], take);
+            pair_product(group.running, group.narrow_hidden.data(), narrow_stride(P_terms), weight, P, G * C,
+                         group.sums.data());
+            for (int64_t r = 0; r < group.running; r++) each_block(r, &group.sums[r * G * C], give);
+        } else {
+            product(group, group.hidden, group.hidden_stride, weight,
+                    scales_from(job.recurrent_scales, group.direction * G * C), P, G * C,
+                    [&](int64_t r, float* sums) { each_block(r, sums, add); });
+        }
+    }
+
+    // Adds the products of rows of a few sentences and an unpacked matrix to `sums`, `[rows, width]`.
+    static void pair_product(int64_t rows, const BFloat16* a, int64_t a_stride, const BFloat16* weight, int64_t depth,
+                             int64_t width, float* sums) {
+        static_assert(FEW == 2, "one product for each number of sentences");
+        const auto run = rows == 1 ? plain_pair_product<1> : plain_pair_product<2>;
+        run(a, a_stride, weight, depth, width, sums);
     }
 
     static void add(const float* sums, int64_t count, float* to) {
@@ -672,6 +1008,8 @@ private:
                 if (job.gates) store(gate + 4 * PANEL, share);
             }
             store(squashed + lane, result);
+            if constexpr (NARROW)
+                narrow(squashed + lane, LANES, &group.narrow_squashed[r * narrow_stride(C_terms) + block * PANEL + lane]);
             if (job.gates) {
                 store(gate, i);
                 store(gate + PANEL, f);
@@ -685,11 +1023,22 @@ private:
         std::copy_n(cell, count, job.cells + row * C + block * PANEL);
     }
 
-    // Computes the hidden states from the squashed cells.
-    void project(Group& group) {
+    // Sets the hidden states to the products of the squashed cells and the output weights.
+    void multiply_squashed(Group& group) {
         const int64_t running = group.running;
-        if (!output) {
-            std::copy_n(group.squashed.begin(), running * group.cell_stride, group.hidden.begin());
+        const Weight* weight = output + group.direction * C * P;
+        if (NARROW || !packs) std::fill_n(group.hidden.begin(), running * group.hidden_stride, 0.f);
+        if constexpr (NARROW) {
+            const BFloat16* squashed = group.narrow_squashed.data();
+            const int64_t stride = narrow_stride(C_terms);
+            for (int64_t column = 0; column < P && packs; column += PANEL)
+                panel_product(running, squashed, stride, packed_output(group.direction) + column * C_terms, C_terms,
+                              &group.hidden[column], group.hidden_stride);
+            if (packs) return;
+            std::fill_n(group.sums.begin(), running * P, 0.f);
+            pair_product(running, squashed, stride, weight, C, P, group.sums.data());
+            for (int64_t r = 0; r < running; r++)
+                std::copy_n(&group.sums[r * P], P, &group.hidden[r * group.hidden_stride]);
         } else if (packs) {
             for (int64_t column = 0; column < P; column += PANEL)
                 for (int64_t k = 0; k < C; k += DEPTH)
@@ -697,11 +1046,19 @@ private:
                                   packed_output(group.direction) + column * C + k * PANEL, std::min(DEPTH, C - k),
                                   &group.hidden[column], group.hidden_stride, k > 0);
         } else {
-            std::fill(group.hidden.begin(), group.hidden.begin() + running * group.hidden_stride, 0.f);
-            product(group, group.squashed, group.cell_stride, output + group.direction * C * P,
+            product(group, group.squashed, group.cell_stride, weight,
                     scales_from(job.output_scales, group.direction * P), C, P,
                     [&](int64_t r, const float* sums) { add(sums, P, &group.hidden[r * group.hidden_stride]); });
         }
+    }
+
+    // Computes the hidden states from the squashed cells.
+    void project(Group& group) {
+        const int64_t running = group.running;
+        if (output)
+            multiply_squashed(group);
+        else
+            std::copy_n(group.squashed.begin(), running * group.cell_stride, group.hidden.begin());
         for (int64_t r = 0; r < running; r++) {
             float* hidden = &group.hidden[r * group.hidden_stride];
             if (output)
@@ -712,6 +1069,7 @@ private:
             }
             std::copy_n(hidden, P, job.outputs + place(group, r) * P);
         }
+        narrow_rows(group.hidden, group.hidden_stride, P, group.narrow_hidden, P_terms, running);
     }
 };
 
@@ -853,11 +1211,16 @@ bool run(const Job& job) {
 // Each runs a job and returns false if there is no memory for it. Weights are in float32 unless the name says otherwise.
 extern "C" bool elmo_forward(const Job* job) { return run<Forward<float>>(*job); }
 extern "C" bool elmo_forward_bfloat16(const Job* job) { return run<Forward<BFloat16>>(*job); }
+// its sums are those of products of bfloat16
+extern "C" bool elmo_forward_bfloat16_products(const Job* job) { return run<Forward<BFloat16, BFloat16>>(*job); }
 extern "C" bool elmo_forward_int8(const Job* job) { return run<Forward<int8_t>>(*job); }
 extern "C" bool elmo_backward(const Job* job) { return run<Backward>(*job); }
 
 // Returns the version of `Job` and of these functions: raise it, and JOB_VERSION in native.py, when one of them changes.
-extern "C" int elmo_job_version() { return 2; }
+extern "C" int elmo_job_version() { return 3; }
+
+// Returns whether products of bfloat16 run on AMX tiles here, many times as fast as those of float32.
+extern "C" bool elmo_has_tiles() { return has_tiles(); }
 
 // Returns whether this processor has instructions for products of bfloat16, whatever the level has.
 extern "C" bool elmo_has_bfloat16_products() {
