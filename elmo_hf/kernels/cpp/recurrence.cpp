@@ -33,6 +33,7 @@
 #include <unistd.h>
 #endif
 #if defined(__AVX512F__) && defined(__linux__)
+#include <cpuid.h>
 #define HAS_TILE_CODE
 #endif
 
@@ -356,10 +357,12 @@ void pair_tile(const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64
 // Returns whether this process may use AMX tiles with products of bfloat16; the system is asked once.
 bool has_tiles() {
     static const bool allowed = [] {
-        __builtin_cpu_init();
+        constexpr unsigned AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24;
+        unsigned a, b, c, d;
+        if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE)) return false;
+        // the system refuses if it does not keep the tiles of a thread that waits
         constexpr int REQUEST_PERMISSION = 0x1023, TILE_DATA = 18;
-        return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
-               !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
+        return !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
     }();
     return allowed;
 }
@@ -809,6 +812,8 @@ private:
     void run_group(int64_t direction, int64_t number) {
         const int64_t rows = count_of(number, job.sentences), most = std::max(rows, std::min(CHUNK, job.words));
         const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL;
+        // a job that failed may have kept the tiles, and others use them too
+        release_tiles();
         Scratch chunk(blocks * most * G * PANEL);
         Group group{direction, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
                     std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
