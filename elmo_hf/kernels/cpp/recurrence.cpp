@@ -1036,14 +1036,16 @@ private:
         if constexpr (NARROW) {
             const BFloat16* squashed = group.narrow_squashed.data();
             const int64_t stride = narrow_stride(C_terms);
-            for (int64_t column = 0; column < P && packs; column += PANEL)
-                panel_product(running, squashed, stride, packed_output(group.direction) + column * C_terms, C_terms,
-                              &group.hidden[column], group.hidden_stride);
-            if (packs) return;
-            std::fill_n(group.sums.begin(), running * P, 0.f);
-            pair_product(running, squashed, stride, weight, C, P, group.sums.data());
-            for (int64_t r = 0; r < running; r++)
-                std::copy_n(&group.sums[r * P], P, &group.hidden[r * group.hidden_stride]);
+            if (packs) {
+                for (int64_t column = 0; column < P; column += PANEL)
+                    panel_product(running, squashed, stride, packed_output(group.direction) + column * C_terms, C_terms,
+                                  &group.hidden[column], group.hidden_stride);
+            } else {
+                std::fill_n(group.sums.begin(), running * P, 0.f);
+                pair_product(running, squashed, stride, weight, C, P, group.sums.data());
+                for (int64_t r = 0; r < running; r++)
+                    std::copy_n(&group.sums[r * P], P, &group.hidden[r * group.hidden_stride]);
+            }
         } else if (packs) {
             for (int64_t column = 0; column < P; column += PANEL)
                 for (int64_t k = 0; k < C; k += DEPTH)
@@ -1224,7 +1226,7 @@ extern "C" bool elmo_backward(const Job* job) { return run<Backward>(*job); }
 // Returns the version of `Job` and of these functions: raise it, and JOB_VERSION in native.py, when one of them changes.
 extern "C" int elmo_job_version() { return 3; }
 
-// Returns whether products of bfloat16 run on AMX tiles here, many times as fast as those of float32.
+// Returns whether products of bfloat16 run on AMX tiles here.
 extern "C" bool elmo_has_tiles() { return has_tiles(); }
 
 // Returns whether this processor has instructions for products of bfloat16, whatever the level has.
