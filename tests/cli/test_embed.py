@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -17,7 +19,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from elmo_hf.cli import main
-from support.cli_runs import COMMAND, MODULE, Captured, error_of, vectors_of
+from support.cli_runs import MODULE, Captured, error_of, vectors_of
 from support.fresh_python import FRESH_PYTHON
 
 
@@ -277,17 +279,19 @@ def test_rows_of_words(bilm_model: Path, tmp_path: Path) -> None:
     assert parquet.read_table(output)["word"].to_pylist() == ["a", "b", "c"]
 
 
+def writer_of(parts: Path) -> int:
+    """Return the number of the process that writes parts into this folder."""
+    return int((parts / "owner.txt").read_text().split()[1])
+
+
 def test_a_killed_run_goes_on_to_the_same_file(allennlp_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text(
-        "".join(f"The bank raised rates {i} times .\n" for i in range(4500)), encoding="utf-8"
-    )
-    arguments = [*COMMAND, "embed", "text", "--model", str(allennlp_model), "--threads=1", "--output"]
-    process = subprocess.Popen([*arguments, "killed.hdf5"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    (tmp_path / "text").write_text("".join(f"rates {i}\n" for i in range(4200)), encoding="utf-8")
+    arguments = ["embed", "text", "--model", str(allennlp_model), "--threads=1", "--output", "killed.hdf5"]
     parts = tmp_path / ".killed.hdf5.parts"
-    while process.poll() is None and not list(parts.glob("*.safetensors")):
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    with subprocess.Popen([*FRESH_PYTHON, *MODULE, *arguments], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and not list(parts.glob("*.safetensors")):
+            time.sleep(0.01)
+        os.kill(writer_of(parts), signal.SIGKILL)
     assert parts.exists()
 
     for name in ("killed.hdf5", "whole.hdf5"):
@@ -348,15 +352,18 @@ def test_a_repeated_identifier_is_refused_before_anything_is_computed(
 def test_a_second_run_to_the_same_file_stops(bilm_model: Path, tmp_path: Path, capsys: Captured) -> None:
     output = tmp_path / "v.npz"
     arguments = ["embed", "-", "--tokenized", "--model", str(bilm_model), "--output", str(output)]
-    with subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+    with subprocess.Popen(
+        [*FRESH_PYTHON, *MODULE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as first:
         # it waits for its input
         while not (tmp_path / ".v.npz.parts" / "job.json").exists():
             time.sleep(0.01)
+        writer = writer_of(tmp_path / ".v.npz.parts")
         status = main([*arguments, "--resume"])
         written, _ = first.communicate("a b\n")
 
     assert status == 1
-    refused = rf"Process {first.pid} on \S+ is writing {re.escape(str(output))}: wait for it, or stop it\."
+    refused = rf"Process {writer} on \S+ is writing {re.escape(str(output))}: wait for it, or stop it\."
     assert re.search(refused, error_of(capsys))
     assert written == f"Wrote 1 sentence of 2 words to {output}.\n"
     assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]

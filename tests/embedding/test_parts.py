@@ -1,9 +1,11 @@
 """`embedding.parts`: parts come back as they were, and what an interruption can leave is told apart."""
 
 import json
+import os
+import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from elmo_hf.embedding.parts import (
 from elmo_hf.embedding.sentences import Sentence
 from elmo_hf.errors import ElmoError
 from elmo_hf.manifest import write_manifest
+from support.fresh_python import FRESH_PYTHON
 
 
 MANIFEST = {"layers": "mix", "model": "my-elmo"}
@@ -101,28 +104,38 @@ def test_a_folder_without_parts_is_used_again(tmp_path: Path) -> None:
 
 
 WRITER = """
-import pathlib, sys, time
+import os, pathlib, sys, time
 from elmo_hf.embedding.parts import PartsFolder
 
 with PartsFolder(pathlib.Path(sys.argv[1])).opened({"layers": "mix"}, resume=False):
-    print("ready", flush=True)
+    print(os.getpid(), flush=True)
     time.sleep(600)
 """
 
 
+class Writer:
+    """Another process that writes v.npz, and its number."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [*FRESH_PYTHON, "-c", WRITER, str(folder / "v.npz")]
+        self.caller = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.caller.stdout is not None
+        self.number = int(self.caller.stdout.readline())
+
+    def kill(self) -> None:
+        """Kill the process, if it has not ended, and wait for its end."""
+        with self.caller, suppress(ProcessLookupError):
+            os.kill(self.number, signal.SIGKILL)
+
+
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that writes v.npz."""
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(tmp_path / "v.npz")], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process
-        process.kill()
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    process = Writer(tmp_path)
+    yield process
+    process.kill()
 
 
-def test_a_second_run_stops_until_the_first_one_ends(writer: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_second_run_stops_until_the_first_one_ends(writer: Writer, tmp_path: Path) -> None:
     parts = PartsFolder(tmp_path / "v.npz")
     save_part(parts.path_of(0), PART)
     before = {path.name: path.read_bytes() for path in parts.folder.iterdir()}
@@ -130,7 +143,7 @@ def test_a_second_run_stops_until_the_first_one_ends(writer: subprocess.Popen[st
     for resume in (False, True, False, True):
         with (
             pytest.raises(
-                ElmoError, match=rf"Process {writer.pid} on .* is writing .*v\.npz: wait for it, or stop it"
+                ElmoError, match=rf"Process {writer.number} on .* is writing .*v\.npz: wait for it, or stop it"
             ),
             parts.opened({"layers": "mix"}, resume=resume),
         ):
@@ -139,7 +152,6 @@ def test_a_second_run_stops_until_the_first_one_ends(writer: subprocess.Popen[st
 
     # the system unlocks what a killed process has locked
     writer.kill()
-    writer.wait()
     with parts.opened({"layers": "mix"}, resume=True):
         assert is_done(parts.path_of(0), SENTENCES)
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from support.fresh_python import FRESH_PYTHON
 
 
 MODULE = ["-m", "elmo_hf.cli"]
-COMMAND = [sys.executable, *MODULE]
 
 Captured = pytest.CaptureFixture[str]
 

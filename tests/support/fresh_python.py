@@ -1,9 +1,10 @@
 """A stand-in for `python` that starts with torch imported: a process of its own, some seconds sooner.
 
 `[*FRESH_PYTHON, "-c", program, ...]` does what `[sys.executable, "-c", program, ...]` does. A server, which has
-imported torch but no part of this package or of Transformers, forks for each command. The process gets the
-environment, the folder and the streams of its caller, and ends as Python does. It is no child of its caller: signals
-and limits of resources do not reach it, so a test that kills or limits its process takes `sys.executable`.
+imported torch and other libraries but no part of this package or of Transformers, forks for each command. The process
+gets the environment, the folder and the streams of its caller, and ends as Python does. It is no child of its caller:
+signals and limits of resources do not reach it, so a test that kills its process has to learn its number, and one that
+limits it takes `sys.executable`.
 """
 
 import atexit
@@ -21,13 +22,19 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 
-# what Transformers imports of torch, which is the larger part of its import
-PRELOADED = ("numpy", "torch._dynamo", "torch.distributed.tensor", "torch.fx.experimental.symbolic_shapes")
+# what Transformers imports of other libraries, the larger part of its import; none of them reads the environment then
+PRELOADED = (
+    *("numpy", "torch._dynamo", "torch.distributed.tensor", "torch.fx.experimental.symbolic_shapes"),
+    *("jinja2.sandbox", "PIL.Image", "regex", "safetensors.torch", "scipy.optimize", "tokenizers", "yaml"),
+    # of which huggingface_hub has one
+    *("httpx", "httpx2"),
+)
 STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 
@@ -92,7 +99,8 @@ def is_open(stream: int) -> bool:
 def serve(address: Path) -> list[str]:
     """Fork for each request. Only in a process that is to run a program, this returns, with its arguments."""
     for name in PRELOADED:
-        import_module(name)
+        with suppress(ImportError):
+            import_module(name)
     # what is shared with the processes stays so
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as server:

@@ -4,6 +4,7 @@ The streams are compared with a loop over plain lists that follows bilm-tf's des
 the words themselves.
 """
 
+import gc
 import pickle
 import random
 from collections import Counter
@@ -324,7 +325,9 @@ def test_a_data_loader_gives_the_same_batches_with_workers_and_when_it_goes_on()
 
 
 @many_workers
-def test_a_data_loader_reads_streams_with_one_worker_only() -> None:
+def test_a_data_loader_reads_streams_with_one_worker_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    # how long torch waits for each worker of a reading that failed
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.1)
     streams = StreamBatches([list("abc")] * 9, TOKENIZER, batch_size=2, unroll_steps=4)
     expected = list(streams)
 
@@ -333,6 +336,8 @@ def test_a_data_loader_reads_streams_with_one_worker_only() -> None:
         assert all(torch.equal(one["labels"], two["labels"]) for one, two in zip(batches, expected, strict=True))
     with pytest.raises(ElmoError, match="2 workers cannot share continuous streams: set num_workers to 1 or 0"):
         list(DataLoader(streams, batch_size=None, num_workers=2))
+    # which ends them before the setting does
+    gc.collect()
 
 
 def test_streams_tell_their_sentences_of_the_epoch() -> None:
