@@ -77,8 +77,8 @@ def _add_predicates(group: Any) -> None:
         "--predicates",
         metavar="FILE",
         help="words that are predicates, one a line, each in all its forms, because lemmas match only if the "
-        "input has lemmas, as CoNLL-U has; where a record of jsonl does not name predicates itself, by predicates, "
-        "pred or frames (default: words whose part of speech is that of a verb)",
+        "input has lemmas, as CoNLL-U and CoNLL-2012 have; where a record of jsonl does not name predicates itself, "
+        "by predicates, pred or frames (default: words whose part of speech is that of a verb)",
     )
     group.add_argument(
         "--predicate-pos",
@@ -87,7 +87,17 @@ def _add_predicates(group: Any) -> None:
         help="how the parts of speech of predicates begin; the field pos has them in jsonl (default: V AUX)",
     )
     group.add_argument(
-        "--pos-column", type=int, metavar="K", help="column of parts of speech in conll (default: 3 in CoNLL-U)"
+        "--pos-column",
+        type=int,
+        metavar="K",
+        help="column of parts of speech in conll (default: 3 in CoNLL-U, 4 in CoNLL-2012)",
+    )
+    group.add_argument(
+        "--predicate-column",
+        type=int,
+        metavar="K",
+        help="column that marks the predicates in conll by something other than - or _, such as 7 in CoNLL-2012, "
+        "which has their senses",
     )
 
 
@@ -225,7 +235,12 @@ def _read_inputs(options: argparse.Namespace, task: "Task", place: _Place) -> "I
         return place.follow(read(path))
 
     if task.reads_predicates and options.text is None and format_of(options) == "conll":
-        return read_conll_records(options.file, word_column=options.word_column, pos_column=options.pos_column)
+        return read_conll_records(
+            options.file,
+            word_column=options.word_column,
+            pos_column=options.pos_column,
+            predicate_column=options.predicate_column,
+        )
     return read_input(options, records)
 
 

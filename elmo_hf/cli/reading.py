@@ -65,12 +65,15 @@ def add_reading(group: Any) -> None:
         choices=("text", "conll", "fasta", "jsonl"),
         help="text: one sentence a line; conll: one word a line, and an empty line after each sentence; fasta: "
         "proteins, whose residues are the words; jsonl: one JSON object a line with a text or a list of words, or CSV "
-        "or TSV with a header (default: by the suffix, .conll, .conllu, .fasta, .fa, .faa, .jsonl, .json, .csv or "
-        ".tsv, else text)",
+        "or TSV with a header (default: by the suffix, .conll, .gold_conll, .conllu, .fasta, .fa, .faa, .jsonl, "
+        ".json, .csv or .tsv, else text)",
     )
     add_tokenized(group)
     group.add_argument(
-        "--word-column", type=int, metavar="K", help="column of the words in conll (default: 0, or 1 in CoNLL-U)"
+        "--word-column",
+        type=int,
+        metavar="K",
+        help="column of the words in conll (default: 0, 1 in CoNLL-U, 3 in CoNLL-2012)",
     )
     group.add_argument(
         "--text-field",
@@ -83,8 +86,9 @@ def check_reading(options: argparse.Namespace) -> None:
     """Refuse options for another format than that of the input."""
     file_format = "text" if options.text is not None else format_of(options)
     for name, wanted in {
-        "text_field": "jsonl", "pair_field": "jsonl", "word_column": "conll", "pos_column": "conll"
-    }.items():  # fmt: skip
+        **dict.fromkeys(("text_field", "pair_field"), "jsonl"),
+        **dict.fromkeys(("word_column", "pos_column", "predicate_column"), "conll"),
+    }.items():
         if getattr(options, name, None) is not None and file_format != wanted:
             options.wrong_usage(
                 f"--{name.replace('_', '-')} is for files in the format {wanted}, and the input is {file_format}"
@@ -140,8 +144,9 @@ def read_input(
 def format_of(options: argparse.Namespace) -> str:
     """Return the format of the input: the option, or what the suffix says."""
     suffixes = [suffix.lower() for suffix in Path(options.file or "").suffixes]
-    suffixes = [suffix for suffix in suffixes if suffix not in COMPRESSED]
-    return options.format or FORMATS.get(suffixes[-1] if suffixes else "", "text")
+    suffix = next((suffix for suffix in reversed(suffixes) if suffix not in COMPRESSED), "")
+    # those of CoNLL-2012 are .gold_conll and the like
+    return options.format or FORMATS.get(suffix, "conll" if suffix.endswith("_conll") else "text")
 
 
 __all__ = ["add_reading", "add_source", "check_reading", "check_source", "format_of", "read_input"]

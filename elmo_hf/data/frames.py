@@ -11,13 +11,11 @@ from elmo_hf.errors import ElmoError, counted
 from .columns import is_cell, split_cells
 from .corpus import Source, read_lines
 from .named_datasets import load_split
-from .tagged import find_spans
+from .tagged import BEGIN, END, find_spans
 
 
 # the role of the predicate's own words
 PREDICATE_ROLE = "V"
-# begins and ends a document of CoNLL-2012
-BEGIN, END = "#begin document", "#end document"
 # the columns of CoNLL-2012, of which the last one has coreference
 WORD_COLUMN, POS_COLUMN, LEMMA_COLUMN, SENSE_COLUMN, FIRST_ROLES = 3, 4, 6, 7, 11
 # what stands in a column where there is nothing

@@ -17,7 +17,12 @@ NEW_DOCUMENT = "-DOCSTART-"
 # in CoNLL-U, the number of several words written as one (`3-4`), or of a word that is not written (`8.1`)
 NO_WORD = re.compile(r"\d+[-.]\d+")
 CONLL_U_COLUMNS = 10
-CONLL_U_USUAL = {"word": 1, "part of speech": 3}
+CONLL_U_USUAL = {"word": 1, "lemma": 2, "part of speech": 3}
+# begins and ends a document of CoNLL-2012
+BEGIN, END = "#begin document", "#end document"
+CONLL_2012_USUAL = {"word": 3, "lemma": 6, "part of speech": 4}
+# what the column of predicates has at a word that is none
+NOTHING = ("-", "_")
 
 
 class TaggedSentence(NamedTuple):
@@ -64,7 +69,7 @@ def read_tagged(path: Source, *, word_column: int = 0, tag_column: int = -1) -> 
     sentences = list(_read_sentences(path, {"word": word_column, "tag": tag_column}))
     if not sentences:
         raise ElmoError(f"{path} holds no sentences: give a file with a word and its tag on each line.")
-    return [TaggedSentence([word for word, _ in sentence], [tag for _, tag in sentence]) for sentence in sentences]
+    return [TaggedSentence(sentence["word"], sentence["tag"]) for sentence in sentences]
 
 
 def read_conll_words(
@@ -75,55 +80,66 @@ def read_conll_words(
     Args:
         path: A file in UTF-8, plain or compressed, or `-` for standard input.
         word_column: The number of the column of words; the first is 0, the last is -1. By default the first column, or
-            the second one of CoNLL-U's ten.
+            the second one of CoNLL-U's ten, or the fourth one of CoNLL-2012.
         lines: The lines of the file, if you read it already.
 
     Raises:
         ElmoError: If a line lacks the column, or the file cannot be read.
     """
-    return ([word for (word,) in sentence] for sentence in _read_sentences(path, {"word": word_column}, lines))
+    return (sentence["word"] for sentence in _read_sentences(path, {"word": word_column}, lines))
 
 
 def read_conll_records(
-    path: Source, *, word_column: int | None = None, pos_column: int | None = None
-) -> Iterator[dict[str, list[str]]]:
-    """Read the words and the parts of speech of a file in columns, as `read_tagged` does, one sentence at a time.
+    path: Source,
+    *,
+    word_column: int | None = None,
+    pos_column: int | None = None,
+    predicate_column: int | None = None,
+) -> Iterator[dict[str, list[Any]]]:
+    """Read words and what tells the predicates in a file in columns, as `read_tagged` does, one sentence at a time.
 
     Args:
         path: A file in UTF-8, plain or compressed, or `-` for standard input.
         word_column: As for `read_conll_words`.
-        pos_column: The number of the column of parts of speech; by default the fourth one of CoNLL-U's ten, and none
-            in other files.
+        pos_column: The number of the column of parts of speech; by default the fourth one of CoNLL-U's ten, the fifth
+            one of CoNLL-2012, and none in other files.
+        predicate_column: The number of the column that has something other than `-` or `_` at a predicate.
 
     Returns:
-        For each sentence `words`, and `pos` if they are known.
+        For each sentence `words`; `lemmas` in CoNLL-U and CoNLL-2012; `pos` if they are known; and `predicates`, the
+        numbers of their words counted from 0, if you give their column.
 
     Raises:
         ElmoError: If a line lacks a column, or the file cannot be read.
     """
-    for sentence in _read_sentences(path, {"word": word_column, "part of speech": pos_column}):
-        columns = [list(column) for column in zip(*sentence, strict=True)]
-        yield dict(zip(("words", "pos"), columns, strict=False))
+    chosen = {"word": word_column, "lemma": None, "part of speech": pos_column, "predicate": predicate_column}
+    names = {"word": "words", "lemma": "lemmas", "part of speech": "pos"}
+    for sentence in _read_sentences(path, chosen):
+        marks = sentence.pop("predicate", None)
+        record: dict[str, list[Any]] = {names[name]: cells for name, cells in sentence.items()}
+        if marks is not None:
+            record["predicates"] = [number for number, mark in enumerate(marks) if mark not in NOTHING]
+        yield record
 
 
 def _read_sentences(
     path: Source, columns: Mapping[str, int | None], given: Iterable[str] | None = None
-) -> Iterator[list[list[str]]]:
-    """Yield the chosen columns of each line of each sentence."""
+) -> Iterator[dict[str, list[str]]]:
+    """Yield the chosen columns of each sentence, by what they hold, with a cell for each word."""
     lines = read_lines(str(path)) if given is None else iter(given)
     head = list(_lines_to_first_word(lines))
-    layout = _Layout(head[-1] if head else "", columns)
-    sentence: list[list[str]] = []
-    for number, line in enumerate(chain(head, lines), start=1):
+    layout = _Layout(head, columns)
+    rows: list[list[str]] = []
+    # an empty line ends the last sentence, too
+    for number, line in enumerate(chain(head, lines, [""]), start=1):
         cells = layout.split(line)
-        if not line.strip() or cells[0] == NEW_DOCUMENT:
-            if sentence:
-                yield sentence
-                sentence = []
-        elif not layout.is_skipped(cells, in_sentence=bool(sentence)):
-            sentence.append(layout.choose(cells, f"{path}, line {number}: {line!r:.80}"))
-    if sentence:
-        yield sentence
+        if not line.strip() or cells[0] == NEW_DOCUMENT or line.startswith((BEGIN, END)):
+            if rows:
+                found = map(list, zip(*rows, strict=True))
+                yield dict(zip(layout.columns, found, strict=True))
+                rows = []
+        elif not layout.is_skipped(cells, in_sentence=bool(rows)):
+            rows.append(layout.choose(cells, f"{path}, line {number}: {line!r:.80}"))
 
 
 def _lines_to_first_word(lines: Iterator[str]) -> Iterator[str]:
@@ -137,14 +153,17 @@ class _Layout:
     """The columns of a file, as the line of its first word has them.
 
     Args:
-        first: The line of the first word.
+        head: The lines to the first word, with its own.
         columns: The numbers of the chosen columns, by what they hold; `None` is the usual one, if there is one.
     """
 
-    def __init__(self, first: str, columns: Mapping[str, int | None]) -> None:
+    def __init__(self, head: Sequence[str], columns: Mapping[str, int | None]) -> None:
+        first = head[-1] if head else ""
         self.by_tab = "\t" in first
         self.width = len(self.split(first))
         usual = CONLL_U_USUAL if self.by_tab and self.width == CONLL_U_COLUMNS else {"word": 0}
+        if any(line.startswith(BEGIN) for line in head):
+            usual = CONLL_2012_USUAL
         chosen = {name: usual.get(name) if column is None else column for name, column in columns.items()}
         self.columns = {name: column for name, column in chosen.items() if column is not None}
 

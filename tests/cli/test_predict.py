@@ -306,17 +306,30 @@ def predicates(captured: Captured) -> list[list[int]]:
 
 
 def test_roles_for_verbs_of_columns_and_for_words_of_a_list(labeller: str, tmp_path: Path, capsys: Captured) -> None:
-    words = [("They", "PRON", "X"), ("saw", "VERB", "Y"), ("it", "PRON", "X")]
-    rows = [[str(n), word, word, pos, *["_"] * 6] for n, (word, pos, _) in enumerate(words, start=1)]
+    words = [("They", "they", "PRON", "X"), ("saw", "see", "VERB", "Y"), ("it", "it", "PRON", "X")]
+    rows = [[str(n), word, lemma, pos, *["_"] * 6] for n, (word, lemma, pos, _) in enumerate(words, start=1)]
     (tmp_path / "in.conllu").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    (tmp_path / "in.conll").write_text("".join(f"{word} {tag}\n" for word, _, tag in words), encoding="utf-8")
+    marks = {"X": "x", "Y": "-"}
+    (tmp_path / "in.conll").write_text("".join(f"{row[0]} {row[3]} {marks[row[3]]}\n" for row in words))
+    (tmp_path / "in.gold_conll").write_text(
+        "#begin document (a); part 000\n"
+        "a 0 0 They PRP * - - - - * (ARG0*) -\na 0 1 saw VBD * see 01 1 - * (V*) -\n\n"
+        "a 0 0 Hearings NNS * hearing - - - * * (ARG0*) -\na 0 1 follow VBP * follow 01 - - * (V*) * -\n"
+        "a 0 2 hearings NNS * hearing 01 - - * * (V*) -\n#end document\n"
+    )
     (tmp_path / "list.txt").write_text("They\nIT\n", encoding="utf-8")
+    (tmp_path / "lemmas.txt").write_text("see\n", encoding="utf-8")
 
     for arguments, expected in (
         (["in.conllu"], [[1]]),
         (["in.conllu", "--predicate-pos", "PRON"], [[0, 2]]),
         (["in.conll", "--pos-column=1", "--predicate-pos=Y"], [[1]]),
         (["in.conll", "--predicates", str(tmp_path / "list.txt")], [[0, 2]]),
+        (["in.conllu", "--predicates", str(tmp_path / "lemmas.txt")], [[1]]),
+        (["in.conll", "--predicate-column=2"], [[0, 2]]),
+        (["in.gold_conll"], [[1], [1]]),
+        (["in.gold_conll", "--predicates", str(tmp_path / "lemmas.txt")], [[1], []]),
+        (["in.gold_conll", "--predicate-column=7"], [[1], [1, 2]]),
     ):
         assert main(["predict", labeller, str(tmp_path / arguments[0]), *arguments[1:]]) == 0
         assert predicates(capsys) == expected
