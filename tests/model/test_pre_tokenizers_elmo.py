@@ -3,8 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Regex
+from tokenizers.pre_tokenizers import Split
 
-from elmo_hf.model.pre_tokenizers_elmo import make_pre_tokenizer
+from elmo_hf.model.pre_tokenizers_elmo import PATTERNS, PLAIN, make_pre_tokenizer
 
 
 def cut(text: str, name: str = "moses") -> list[str]:
@@ -74,6 +76,15 @@ def test_every_character_but_white_space_is_in_the_word_that_its_offsets_say(nam
 
     assert [text[start:end] for _, (start, end) in pieces] == [word for word, _ in pieces]
     assert "".join(word for word, _ in pieces) == "".join(text.split())
+
+
+@settings(derandomize=True, database=None, max_examples=300)
+@given(st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(".,'-<S>/ aA1\n\u0301"))))
+def test_plain_words_are_those_that_the_other_alternatives_find(text: str) -> None:
+    others = PATTERNS["moses"].replace(f"{PLAIN}|", "")
+    pieces = Split(Regex(others), behavior="removed", invert=True).pre_tokenize_str(text)
+
+    assert cut(text) == [word for word, _ in pieces]
 
 
 @pytest.mark.parametrize("unit", ["a", "a.", "a-", "'", "a'", "1,", ".", "--", " ", "U.", "\u0301"])
