@@ -269,7 +269,9 @@ def _card(
         figures = {key: value for key, value in wanted.items() if key == "model-index"}
         metadata = wanted | known | given | figures
         check_metadata(metadata, where)
-        return make_card(folder, repo_id, metadata), "a new one"
+        is_new = old is None or replace_card
+        note = "a new one" if is_new else "made anew, because nobody has edited the old one"
+        return make_card(folder, repo_id, metadata), note
     card, added = complete_card(old, repo_id, given | {key: wanted[key] for key in wanted if key not in given})
     check_metadata(split_card(card)[1], where)
     return card, "kept" + (f", with {_and(added)} added to its metadata" if added else "")

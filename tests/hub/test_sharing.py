@@ -79,6 +79,9 @@ def test_a_model_is_pushed_whole_and_loads_by_its_name(hub: Hub, bilm_model: Pat
     assert torch.equal(expected, actual)
 
 
+MADE_ANEW = "README.md on the Hub: made anew, because nobody has edited the old one"
+
+
 @newer
 def test_what_is_there_is_not_pushed_again(hub: Hub, bilm_model: Path) -> None:
     first = publish(bilm_model)
@@ -86,7 +89,7 @@ def test_what_is_there_is_not_pushed_again(hub: Hub, bilm_model: Path) -> None:
 
     second = publish(bilm_model)
 
-    assert second == first._replace(changed=False, notes=["README.md on the Hub: a new one"])
+    assert second == first._replace(changed=False, notes=[MADE_ANEW])
     assert len(hub.repositories[NAME].branches["main"]) == 2
     assert not [request for request in hub.seen if "/commit/" in request or request.startswith("PUT")]
 
@@ -224,7 +227,7 @@ def test_a_card_that_was_made_follows_the_model(hub: Hub, spare_model: Path) -> 
         "main", "by hand", hub.files(NAME) | {"README.md": first.replace(b"tags:", b"a: b\ntags:")}
     )
 
-    assert publish(spare_model).notes == ["README.md on the Hub: a new one"]
+    assert publish(spare_model).notes == [MADE_ANEW]
 
     second = hub.files(NAME)["README.md"]
     assert b"converted by elmo_hf 9" in second
