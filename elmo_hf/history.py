@@ -10,7 +10,8 @@ Each training is a record, a dictionary that fits into JSON. All fields but `tas
 * `settings`: optimizer, learning rate, batches and other options, by name.
 * `heldout`: for each held-out text its `name` if there are several, its `text` or `dataset`, `sentences` and `words`;
   `perplexity`, `forward_perplexity` and `backward_perplexity`.
-* `base_model`: the name of the model that was fine-tuned; `inputs`: `sentences`, `pairs` or `choices`.
+* `base_model`: the name of the model that was fine-tuned; `inputs`: `sentences`, `pairs` or `choices`;
+  `unanswered`: how many questions have no answer.
 * `frequent_words` of the text, if the tokenizer has no vocabulary.
 * `versions` of the packages.
 """
@@ -79,7 +80,7 @@ TRAINING = Form(
     {
         **SOURCE,
         **dict.fromkeys(("task", "base_model", "inputs"), "a line of text"),
-        **dict.fromkeys(("steps", "best_step"), "a count"),
+        **dict.fromkeys(("steps", "best_step", "unanswered"), "a count"),
         **dict.fromkeys(("epochs", "seconds"), "a number from 0 on"),
         **dict.fromkeys(("settings", "versions"), "a mapping of names to values"),
         "frequent_words": "a list of names",
@@ -105,6 +106,16 @@ def trainings(config: ElmoConfig) -> list[dict[str, Any]]:
         raise ElmoError(
             f"The training_history in config.json is damaged ({error}): correct it, or take it out."
         ) from error
+
+
+def gives_no_answer(config: ElmoConfig) -> bool:
+    """Return whether the last training of a model had questions without an answer.
+
+    Raises:
+        ElmoError: If a record does not have the form that this module describes.
+    """
+    records = trainings(config)
+    return bool(records and records[-1].get("unanswered"))
 
 
 def names_folders(config: ElmoConfig) -> bool:
@@ -195,7 +206,10 @@ def describe_text(record: Mapping[str, Any]) -> str:
         "word": record.get("words"),
         "prediction": record.get("predictions"),
     }
-    return ", ".join([*names, *(readable_count(count, unit) for unit, count in counts.items() if count)])
+    parts = [*names, *(readable_count(count, unit) for unit, count in counts.items() if count)]
+    if record.get("unanswered"):
+        parts.append(f"{readable_count(record['unanswered'], 'question')} without an answer")
+    return ", ".join(parts)
 
 
 def describe_length(record: Mapping[str, Any]) -> str:
@@ -243,6 +257,7 @@ __all__ = [
     "describe_perplexity",
     "describe_text",
     "describe_training",
+    "gives_no_answer",
     "names_folders",
     "readable_count",
     "readable_time",

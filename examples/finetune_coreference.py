@@ -239,6 +239,8 @@ def main() -> None:
         report = make_table(metrics)
         if trainer.is_world_process_zero():
             print(report)
+            if metrics["mentions_f1"] == 0:
+                print(f"note: no mention of {split} was found: train longer, or on more documents")
             found = found_clusters(EvalPrediction(output.predictions, output.label_ids))
             write_predictions(options.output / f"{split}_predictions.jsonl", splits[split], found)
     if trainer.is_world_process_zero() and pronouns:

@@ -8,7 +8,9 @@ SQuAD's JSON, version 1.1 or 2: if some questions have no answer, the model lear
 in windows that overlap. The biLM is left as it is unless you say `--unfreeze`; the vectors of a frozen one are
 computed once, before the first epoch, in float16. Needs `pip install "elmo_hf[finetune]"`. Run again with `--resume`,
 an interrupted training goes on from its last checkpoint to the same result. `dev_predictions.json` and
-`test_predictions.json` in the output have what was found, as SQuAD's own script reads it.
+`test_predictions.json` in the output have what was found, as SQuAD's own script reads it. If some questions have no
+answer, `dev_null_odds.json` and `test_null_odds.json` have by how much none is more probable than the best answer, and
+the script says from which threshold on it is best to give none.
 """
 
 import argparse
@@ -21,12 +23,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 from transformers import DataCollatorWithPadding, EvalPrediction, TrainingArguments
 
 from elmo_hf import ElmoError, ElmoForQuestionAnswering, ElmoTokenizer
-from elmo_hf.data.questions import Question, load_questions, read_questions, score_answers
+from elmo_hf.data.questions import Question, best_thresholds, load_questions, read_questions, score_answers
 from elmo_hf.files import naming_errors
-from elmo_hf.prediction.answers import MAX_ANSWER_WORDS, MAX_CONTEXT_WORDS, best_spans, cut_windows, span_chances
+from elmo_hf.prediction.answers import (
+    MAX_ANSWER_WORDS,
+    MAX_CONTEXT_WORDS,
+    best_spans,
+    cut_windows,
+    null_odds,
+    span_chances,
+)
 from elmo_hf.training.finetuning import finish, load_with_vectors, predict, prepare, train
 from elmo_hf.training.finetuning_options import FineTuningOptions, add_options, at_least, parse_options, read_splits
 
@@ -37,7 +47,9 @@ try:
 except ImportError as error:
     sys.exit(f'finetune_qa.py: error: {error.name} is not installed: pip install "elmo_hf[finetune]"')
 
-METRICS = ("exact_match", "f1", "answered_f1", "unanswered_f1")
+METRICS = ("exact_match", "f1", "answered_f1", "unanswered_f1", "best_exact_match", "best_f1")
+# F1 that is hardly more than that of giving no answer
+LITTLE = 0.01
 
 # the loss ignores it
 NO_POSITION = -100
@@ -187,13 +199,25 @@ def positions_of(window: Window) -> tuple[int, int]:
     return window.place + first, window.place + last
 
 
+class Found(NamedTuple):
+    """What was found for a question.
+
+    Attributes:
+        best: The best answer.
+        odds: By how much none is more probable, `null_odds`.
+    """
+
+    best: str
+    odds: float
+
+
 class AnswerFinder:
     """Finds the answers in what a model predicts, and scores them.
 
     Args:
         windows: The windows of all rows.
         max_words: The most words of an answer.
-        no_answer: Whether some questions have no answer.
+        no_answer: Whether some questions have no answer. An answer is then none where that is more probable.
     """
 
     def __init__(self, windows: Sequence[Window], max_words: int, *, no_answer: bool) -> None:
@@ -201,8 +225,8 @@ class AnswerFinder:
         self.max_words = max_words
         self.no_answer = no_answer
 
-    def find(self, prediction: EvalPrediction) -> dict[str, str]:
-        """Return the answer to each question by its key, `""` for no answer."""
+    def find(self, prediction: EvalPrediction) -> dict[str, Found]:
+        """Return the best answer to each question by its key."""
         rows = self._rows_of(prediction)
         # [rows, T, 2]
         logits = np.moveaxis(np.asarray(prediction.predictions), 0, 2)
@@ -221,26 +245,52 @@ class AnswerFinder:
         *_, rows = prediction.label_ids
         return np.asarray(rows).tolist()
 
-    def _best_of(self, rows: list[int], chances: list[np.ndarray]) -> str:
+    def _best_of(self, rows: list[int], chances: list[np.ndarray]) -> Found:
         windows = [self.windows[row] for row in rows]
         spans, none = best_spans(chances, [window.start for window in windows], max_words=self.max_words)
-        if not spans or (self.no_answer and none > spans[0].score):
-            return ""
+        if not spans:
+            return Found("", null_odds(none, 0.0))
         offsets = windows[0].context.offsets
-        return windows[0].asked.context[offsets[spans[0].first][0] : offsets[spans[0].last][1]]
+        text = windows[0].asked.context[offsets[spans[0].first][0] : offsets[spans[0].last][1]]
+        return Found(text, null_odds(none, spans[0].score))
+
+    def answers(self, found: dict[str, Found]) -> dict[str, str]:
+        """Return the answer to each question by its key, `""` for no answer."""
+        return {key: "" if self.no_answer and each.odds > 0 else each.best for key, each in found.items()}
 
     def score(self, prediction: EvalPrediction) -> dict[str, float]:
         """Score what is predicted, as SQuAD does."""
         asked = {self.windows[row].asked.key: self.windows[row].asked for row in self._rows_of(prediction)}
-        return score_answers(list(asked.values()), self.find(prediction))
+        questions, found = list(asked.values()), self.find(prediction)
+        scores = score_answers(questions, self.answers(found))
+        if "unanswered_f1" not in scores:
+            return scores
+        best = {key: each.best for key, each in found.items()}
+        return scores | best_thresholds(questions, best, {key: each.odds for key, each in found.items()})
 
 
-def write_predictions(path: Path, questions: Sequence[Question], found: dict[str, str]) -> None:
-    """Write the answers by the names of the questions, in the order of the file."""
+def write_by_key(path: Path, questions: Sequence[Question], values: dict[str, Any]) -> None:
+    """Write a value for each question by its name, in the order of the file."""
     with naming_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({asked.key: found[asked.key] for asked in questions}, ensure_ascii=False, indent=0)
+        text = json.dumps({asked.key: values[asked.key] for asked in questions}, ensure_ascii=False, indent=0)
         path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def describe_no_answer(split: str, questions: Sequence[Question], metrics: dict[str, float]) -> str:
+    """Say from which null odds on it is best to give no answer, and whether the model does more than that.
+
+    Args:
+        split: The name of the questions.
+        questions: The questions, some without an answer.
+        metrics: The scores.
+    """
+    nothing = sum(not asked.answers for asked in questions) / len(questions)
+    best, threshold = metrics["best_f1"], metrics["best_f1_threshold"]
+    line = f"{split}: the best F1 is {best:.3f}, with --no-answer --no-answer-threshold={threshold:.3g}"
+    if best < nothing + LITTLE:
+        line += f"; giving no answer at all has {nothing:.3f}: train longer, or on more questions"
+    return line
 
 
 def main() -> None:
@@ -262,18 +312,29 @@ def main() -> None:
         name: encode(part, tokenizer, windows, options.source_of(name), options.max_words)
         for name, part in splits.items()
     }
-    no_answer = any(not asked.answers for part in splits.values() for asked in part)
-    finder = AnswerFinder(windows, options.max_answer_words, no_answer=no_answer)
+    without = {name: sum(not asked.answers for asked in part) for name, part in splits.items()}
+    finder = AnswerFinder(windows, options.max_answer_words, no_answer=any(without.values()))
     trainer, rows = train(
-        options, model, tokenizer, encoded, DataCollatorWithPadding(tokenizer), "f1", compute_metrics=finder.score
+        options,
+        model,
+        tokenizer,
+        encoded,
+        DataCollatorWithPadding(tokenizer),
+        "f1",
+        record={"unanswered": without.get("train") or None},
+        compute_metrics=finder.score,
     )
     scores: dict[str, dict[str, float]] = {}
     for split in [name for name in rows if name != "train"]:
         output, metrics = predict(trainer, rows[split], split)
         scores[split] = {kind: metrics[kind] for kind in METRICS if kind in metrics}
         if trainer.is_world_process_zero():
-            path = options.output / f"{split}_predictions.json"
-            write_predictions(path, splits[split], finder.find(EvalPrediction(output.predictions, output.label_ids)))
+            found = finder.find(EvalPrediction(output.predictions, output.label_ids))
+            write_by_key(options.output / f"{split}_predictions.json", splits[split], finder.answers(found))
+            if without[split]:
+                odds = {key: each.odds for key, each in found.items()}
+                write_by_key(options.output / f"{split}_null_odds.json", splits[split], odds)
+                tqdm.write(describe_no_answer(split, splits[split], metrics))
     finish(options, trainer, model, scores)
 
 

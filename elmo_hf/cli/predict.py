@@ -61,11 +61,19 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     add_split_sentences(group)
     add_batches(parser.add_argument_group("computation"))
-    parser.add_argument_group("answers to questions").add_argument(
+    group = parser.add_argument_group("answers to questions")
+    group.add_argument(
         "--no-answer",
         action="store_true",
         help="answer null where no answer is more probable; for a model that was trained on questions without one, "
         "too (default: the best answer of the context)",
+    )
+    group.add_argument(
+        "--no-answer-threshold",
+        type=float,
+        metavar="T",
+        help="with --no-answer, by how much the logarithm of the probability of no answer must be above that of the "
+        "best one; finetune_qa.py says which T is best on its development set (default: 0)",
     )
     _add_predicates(parser.add_argument_group("predicates, for a model of semantic roles"))
     _add_writing(parser.add_argument_group("output"))
@@ -121,6 +129,8 @@ def _predict(options: argparse.Namespace) -> int:
     check_source(options)
     check_reading(options)
     check_batches(options)
+    if options.no_answer_threshold is not None and not options.no_answer:
+        options.wrong_usage("--no-answer-threshold needs --no-answer")
     from elmo_hf.files import check_new_file
     from elmo_hf.prediction.formats import choose_format
 
@@ -185,6 +195,7 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
             predicates=words,
             predicate_pos=options.predicate_pos,
             no_answer=options.no_answer,
+            no_answer_threshold=options.no_answer_threshold or 0.0,
             batch_size=options.batch_size,
         )
     with _opened(options.output) as file, place.named_in_errors():

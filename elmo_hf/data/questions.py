@@ -6,6 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -245,6 +246,35 @@ def score_answers(questions: Sequence[Question], found: Mapping[str, str]) -> di
     return scores
 
 
+def best_thresholds(
+    questions: Sequence[Question], found: Mapping[str, str], odds: Mapping[str, float]
+) -> dict[str, float]:
+    """Find the null odds above which it is best to give no answer, as SQuAD 2's script does.
+
+    Args:
+        questions: The questions.
+        found: The best answer to each question by its key, whether it is more probable than none or not.
+        odds: The null odds of each question by its key, `elmo_hf.prediction.answers.null_odds`.
+
+    Returns:
+        `best_exact_match` and `best_f1`, the highest means over all questions, and `best_exact_match_threshold` and
+        `best_f1_threshold`, where they are reached.
+    """
+    texts = {asked.key: [answer.text for answer in asked.answers] for asked in questions}
+    ranked = sorted(texts, key=odds.__getitem__)
+    # below all odds, between two, and above all
+    ends = [odds[ranked[0]] - 1, *(odds[key] for key in ranked), odds[ranked[-1]] + 1]
+    scores: dict[str, float] = {}
+    for name, score in (("exact_match", exact_match), ("f1", answer_f1)):
+        gains = [score(found[key], texts[key]) - score("", texts[key]) for key in ranked]
+        totals = list(accumulate(gains, initial=sum(score("", answers) for answers in texts.values())))
+        places = [place for place in range(len(totals)) if ends[place] < ends[place + 1]]
+        best = max(places, key=totals.__getitem__)
+        scores |= {f"best_{name}": totals[best] / len(ranked)}
+        scores |= {f"best_{name}_threshold": (ends[best] + ends[best + 1]) / 2}
+    return scores
+
+
 def _mean(values: Iterable[float]) -> float:
     values = list(values)
     return sum(values) / max(1, len(values))
@@ -254,6 +284,7 @@ __all__ = [
     "Answer",
     "Question",
     "answer_f1",
+    "best_thresholds",
     "exact_match",
     "find_answer",
     "load_questions",

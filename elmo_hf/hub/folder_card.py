@@ -12,7 +12,7 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from .cards import Card, render_card, table
 from .results import Scores, data_sets, model_index, recorded_metrics, result_blocks, training_blocks
-from .usage import ROLES, VECTORS, Model, hub_tags, read_model, usage_blocks
+from .usage import NO_ANSWER, ROLES, VECTORS, Model, hub_tags, read_model, usage_blocks
 
 
 # labels that a card lists
@@ -35,6 +35,7 @@ INTRODUCTION = {
     "regression of pairs": "Fine-tuned to give pairs of sentences a number.",
     "multiple-choice": "Fine-tuned to choose the answer to a question.",
     "question-answering": "Fine-tuned to find the answer to a question in a text.",
+    NO_ANSWER: "Fine-tuned to find the answer to a question in a text, or that the text has none.",
     "coreference-resolution": "Fine-tuned to find the mentions of the same thing in a document.",
 }
 
@@ -53,6 +54,7 @@ INTENDED = {
     "regression of pairs": "Numbers for pairs of sentences like those that it was fine-tuned on.",
     "multiple-choice": "Answers to questions like those that it was fine-tuned on.",
     "question-answering": "Answers to questions, and texts that hold them, like those that it was fine-tuned on.",
+    NO_ANSWER: "Questions and texts like those that it was fine-tuned on, also where the text has no answer.",
     "coreference-resolution": "Mentions in documents like those that it was fine-tuned on.",
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_hf.data.tagged import tag_scheme
-from elmo_hf.history import trainings
+from elmo_hf.history import gives_no_answer, trainings
 from elmo_hf.inspection import read_config, read_json
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
@@ -30,6 +30,7 @@ TASKS = {
 VECTORS = "feature-extraction"
 # the task of taggers with this head, which read a predicate
 ROLES, ROLES_HEAD = "semantic-role-labeling", "alternating-lstm"
+NO_ANSWER = "question-answering with no answer"
 # the Hub has them as tags, and not among the tasks
 ONLY_TAGS = ("coreference-resolution", ROLES)
 
@@ -183,6 +184,8 @@ COMMANDS = {
     "regression of pairs": "`elmo-hf predict {name} FILE` gives each pair of a file, such as a CSV table, a number.",
     "multiple-choice": "`elmo-hf predict {name} FILE` answers the questions of a file in JSON Lines.",
     "question-answering": "`elmo-hf predict {name} FILE` answers the questions of a file, such as SQuAD's.",
+    NO_ANSWER: "`elmo-hf predict {name} FILE --no-answer` answers the questions of a file, such as SQuAD's, with null "
+    "where no answer is more probable. The code above always gives one.",
     "coreference-resolution": "`elmo-hf predict {name} FILE` finds the mentions in a document, one sentence a line.",
 }
 
@@ -209,7 +212,9 @@ class Model:
 
     @property
     def kind(self) -> str:
-        """The task, or what a model of sentences does instead: `pairs`, `regression` or `regression of pairs`."""
+        """The task, or what the model does instead: `pairs`, `regression`, `regression of pairs`, or `NO_ANSWER`."""
+        if self.task == "question-answering" and gives_no_answer(self.config):
+            return NO_ANSWER
         if self.task != "text-classification":
             return self.task
         # a single label is a number, unless the model says otherwise

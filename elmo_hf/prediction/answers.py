@@ -3,6 +3,7 @@
 Shape notation: `W` words of a window of the context.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ import numpy as np
 MAX_CONTEXT_WORDS = 400
 # as in the scripts for SQuAD
 MAX_ANSWER_WORDS = 30
+# stands for a probability of 0, which has no logarithm
+SMALLEST = 1e-300
 
 
 class Span(NamedTuple):
@@ -85,6 +88,19 @@ def best_spans(
     return [Span(*span, score) for span, score in ranked], min(float(own[0].prod()) for own in chances)
 
 
+def null_odds(none: float, best: float) -> float:
+    """Return how much more probable no answer is than the best one: the difference of their logarithms.
+
+    Scripts for SQuAD 2 call it the null odds: the answer is none where it is above a threshold, 0 unless another one
+    was chosen on a development set.
+
+    Args:
+        none: The probability that there is no answer.
+        best: The probability of the best span.
+    """
+    return math.log(max(none, SMALLEST)) - math.log(max(best, SMALLEST))
+
+
 def _allowed(length: int, max_words: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the first and the last word of each span of at most `max_words` of `length` words."""
     not_before = np.tri(length, dtype=bool).T
@@ -92,4 +108,4 @@ def _allowed(length: int, max_words: int) -> tuple[np.ndarray, np.ndarray]:
     return first, last
 
 
-__all__ = ["MAX_ANSWER_WORDS", "MAX_CONTEXT_WORDS", "Span", "best_spans", "cut_windows", "span_chances"]
+__all__ = ["MAX_ANSWER_WORDS", "MAX_CONTEXT_WORDS", "Span", "best_spans", "cut_windows", "null_odds", "span_chances"]

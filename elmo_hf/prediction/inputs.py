@@ -184,13 +184,19 @@ class InputReader:
         text, pair = self.columns
         if self.text_field is None and 2 in self.task.num_sentences:
             check_same_kind(record, text, pair)
-        texts = [checked_text(column, record.get(column)) for column in self.columns if column is not None]
+        texts = [checked_text(column, self._value(record, column)) for column in self.columns if column is not None]
         if any(isinstance(part, list) for part in texts):
             # as in training: of a pair, both are lists of words if one is
             texts = [part.split() if isinstance(part, str) else part for part in texts]
         first, *second = map(self._split, texts)
         row = Row(first.words, second[0].words if second else None)
         return Example(dict(record), first, self._rows_of(row, record))
+
+    @staticmethod
+    def _value(record: Mapping[str, Any], column: str) -> Any:
+        if column not in record:
+            raise ElmoError(f"there is no {column}, which the first record has its text in: give all the same fields.")
+        return record[column]
 
     def _rows_of(self, row: Row, record: Mapping[str, Any]) -> list[Row]:
         """Return the row, or one for each of its predicates, unless it has no words."""

@@ -29,6 +29,7 @@ def predict(
     predicates: Collection[str] | None = None,
     predicate_pos: Sequence[str] | None = None,
     no_answer: bool = False,
+    no_answer_threshold: float = 0.0,
     batch_size: int = 32,
     progress: Progress | None = None,
 ) -> Iterator[Result]:
@@ -51,6 +52,8 @@ def predict(
         predicate_pos: How the parts of speech of predicates begin, by default those of verbs, `V` and `AUX`; records
             have them in the field `pos`.
         no_answer: A context may have no answer; for a model that was trained on such questions, too.
+        no_answer_threshold: With `no_answer`, by how much the logarithm of the probability of no answer must be above
+            that of the best one. Negative numbers give more questions no answer.
         batch_size: The number of rows to compute at once.
         progress: Receives the number of inputs after each few batches.
 
@@ -88,7 +91,7 @@ def predict(
     if no_answer:
         if not isinstance(task, QuestionAnswering):
             raise ElmoError("The model answers no questions: leave no_answer out.")
-        task.no_answer = True
+        task.no_answer, task.no_answer_threshold = True, no_answer_threshold
     if isinstance(task, Coreference):
         documents: Any = inputs
         return resolve(model, tokenizer, documents, text_field=text_field, tokenized=tokenized, progress=progress)
@@ -155,11 +158,16 @@ def answer(
     task = QuestionAnswering(model, top_k=top_k, max_words=max_words)
     reader = InputReader(tokenizer, task, text_field=None, pair_field=None, tokenized=False)
     runner = _RowRunner(model, tokenizer, task, batch_size)
-    records = ({"question": question, "context": context} for question, context in questions)
     return (
         _ranked(*task.find(example, numbers), top_k=top_k, no_answer=no_answer)
-        for example, numbers in _run(runner, reader, records)
+        for example, numbers in _run(runner, reader, map(_question_record, questions))
     )
+
+
+def _question_record(asked: Any) -> dict[str, Any]:
+    if not isinstance(asked, (tuple, list)) or len(asked) != 2:
+        raise ElmoError(f"{asked!r:.80} is no pair of a question and its context: `predict` takes records.")
+    return dict(zip(("question", "context"), asked, strict=True))
 
 
 def _ranked(found: list[Result], none: float, *, top_k: int, no_answer: bool) -> list[Result]:

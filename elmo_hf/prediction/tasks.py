@@ -23,7 +23,7 @@ from elmo_hf.model.modeling_elmo import (
     ElmoForTokenClassification,
 )
 
-from .answers import MAX_ANSWER_WORDS, best_spans, cut_windows, span_chances
+from .answers import MAX_ANSWER_WORDS, best_spans, cut_windows, null_odds, span_chances
 
 
 if TYPE_CHECKING:
@@ -308,21 +308,23 @@ class QuestionAnswering(Task):
         model: The model.
         top_k: The most answers to find.
         max_words: The most words of an answer.
+
+    Attributes:
         no_answer: Whether a context may have no answer.
+        no_answer_threshold: The null odds (`null_odds`) above which it has none.
     """
 
     num_sentences = (2,)
     question_fields = ("context", "passage", "paragraph")
     answers = columns = ("answer", "start", "end", "score")
 
-    def __init__(
-        self, model: Any, *, top_k: int = 1, max_words: int = MAX_ANSWER_WORDS, no_answer: bool = False
-    ) -> None:
+    def __init__(self, model: Any, *, top_k: int = 1, max_words: int = MAX_ANSWER_WORDS) -> None:
         del model
         self.names = []
         self.top_k = top_k
         self.max_words = max_words
-        self.no_answer = no_answer
+        self.no_answer = False
+        self.no_answer_threshold = 0.0
 
     def compute(self, model: Any, batch: Batch) -> list[np.ndarray]:
         """Return the probabilities of no answer and of each word of each row's context, `[1 + W, 2]`."""
@@ -354,7 +356,7 @@ class QuestionAnswering(Task):
         """Return `answer`, its `start` and `end` in the context, counted in characters, and its `score`."""
         found, none = self.find(example, numbers)
         best: Result = {"answer": None, "start": None, "end": None, "score": none}
-        if found and not (self.no_answer and none > found[0]["score"]):
+        if found and not (self.no_answer and null_odds(none, found[0]["score"]) > self.no_answer_threshold):
             best = found[0]
         return {**best, "score": significant(best["score"])}
 

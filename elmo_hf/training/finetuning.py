@@ -30,7 +30,7 @@ from elmo_hf.data.word_vectors import WordVectors, build_word_vectors
 from elmo_hf.embedding.loading import first_of, quiet_loading
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import naming_errors
-from elmo_hf.history import LANGUAGE_MODELING, describe_text, trainings
+from elmo_hf.history import LANGUAGE_MODELING, describe_text, gives_no_answer, trainings
 from elmo_hf.hub.cards import CARD, Card, KeepsCard, code_block, render_card, table
 from elmo_hf.hub.folder_card import card_sections, join_sections
 from elmo_hf.hub.results import data_sets, model_index
@@ -258,6 +258,7 @@ def train(
     best: str,
     *,
     vary: Callable[[Sequence[Row]], Any] | None = None,
+    record: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> tuple[Trainer, dict[str, Any]]:
     """Train a model and save it.
@@ -271,6 +272,7 @@ def train(
         collator: Makes a batch of rows.
         best: The metric by which the best epoch is chosen.
         vary: Makes the training set of its rows, if an epoch reads others of them, or parts.
+        record: Other fields for the record of the training (`elmo_hf.history`).
         **more: Other arguments of `Trainer`.
 
     Returns:
@@ -284,7 +286,8 @@ def train(
         # before another process stores layers in the folder
         with arguments.main_process_first(local=False):
             checkpoint = begin(options, model, rows["train"], main=arguments.process_index == 0)
-        callbacks += [TrainingRecord(describe_finetuning(options, model, tokenizer, rows["train"]))]
+        described = describe_finetuning(options, model, tokenizer, rows["train"]) | dict(record or {})
+        callbacks += [TrainingRecord(described)]
         if options.patience:
             callbacks.append(Patience(options.patience))
     rows = add_layers(options, model, tokenizer, rows, arguments)
@@ -388,9 +391,11 @@ def describe_result(options: FineTuningOptions, trainer: Trainer) -> str:
         if chosen[best] == 0:
             chosen = measured[-1]
         epoch, score = chosen["epoch"], f", {_score(trainer, chosen[best])}"
-    folder, task = shlex.quote(str(options.output)), _task_of(trainer.model)
+    model: Any = trainer.model
+    folder, task = shlex.quote(str(options.output)), _task_of(model)
     # plain text does not say which words are predicates
     more = " --predicates VERBS" if task == ROLES else ""
+    more += " --no-answer" if gives_no_answer(model.config) else ""
     return (
         f"Wrote {options.output}: epoch {round(epoch, 2):g} of {options.epochs:g}{score}. "
         f"{USES[task]}: elmo-hf predict {folder} FILE{more}"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from elmo_hf import ElmoError
@@ -11,6 +12,7 @@ from elmo_hf.data.questions import (
     Answer,
     Question,
     answer_f1,
+    best_thresholds,
     exact_match,
     find_answer,
     load_questions,
@@ -197,3 +199,42 @@ def test_scores_are_means_between_0_and_1() -> None:
             "unanswered_f1": 0,
         }
     )
+
+
+def test_the_best_threshold_is_that_of_a_loop() -> None:
+    texts = [
+        ("a", ["a"], 0.5),
+        ("b", ["x"], -3.0),
+        ("c d", ["c"], 2.0),
+        ("e", [], -1.0),
+        ("f", [], 0.5),
+        ("g", [], 3.0),
+    ]
+    questions = [
+        Question(str(number), "?", "", [Answer(text, 0) for text in answers])
+        for number, (_, answers, _) in enumerate(texts)
+    ]
+    found = {str(number): best for number, (best, _, _) in enumerate(texts)}
+    odds = {str(number): own for number, (_, _, own) in enumerate(texts)}
+
+    actual = best_thresholds(questions, found, odds)
+
+    for name in ("exact_match", "f1"):
+        scores = {}
+        for threshold in np.arange(-5, 5, 0.25) + 0.1:
+            given = {key: "" if odds[key] > threshold else best for key, best in found.items()}
+            scores[threshold] = score_answers(questions, given)[name]
+        assert actual[f"best_{name}"] == pytest.approx(max(scores.values()))
+        threshold = actual[f"best_{name}_threshold"]
+        given = {key: "" if odds[key] > threshold else best for key, best in found.items()}
+        assert score_answers(questions, given)[name] == pytest.approx(max(scores.values()))
+
+
+@pytest.mark.parametrize("answers", [["b"], []])
+def test_a_threshold_of_one_question_is_beside_its_odds(answers: list[str]) -> None:
+    question = Question("1", "?", "", [Answer(text, 0) for text in answers])
+
+    scores = best_thresholds([question], {"1": "b"}, {"1": 7.0})
+
+    assert scores["best_f1"] == 1
+    assert (scores["best_f1_threshold"] > 7) == bool(answers)

@@ -59,7 +59,7 @@ def predictions(split: str, folder: str = "out") -> dict[str, str]:
     return json.loads(Path(folder, f"{split}_predictions.json").read_text())
 
 
-def test_learns_answers_and_to_give_none(run: Run) -> None:
+def test_learns_answers_and_to_give_none(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = {**ASKED, "Who sang a song?": None}
     Path("train.json").write_text(squad(wanted), encoding="utf-8")
     run("--dev=train.json", "--epochs=40", "--learning-rate=0.02", "--dropout=0", "--head-hidden-size=16")
@@ -70,6 +70,15 @@ def test_learns_answers_and_to_give_none(run: Run) -> None:
     assert model.config.head == "bidaf"
     assert model.config.id2label == {0: "LABEL_0", 1: "LABEL_1"}
     tokenizer = AutoTokenizer.from_pretrained("out")
+    assert results()["dev_best_f1"] == results()["dev_best_exact_match"] == 1
+    odds = json.loads(Path("out", "dev_null_odds.json").read_text())
+    assert {question for question in wanted if odds[question] > 0} == {"Who sang a song?"}
+    shown = capsys.readouterr().out
+    assert re.search(r"dev: the best F1 is 1\.000, with --no-answer --no-answer-threshold=\S+\n", shown)
+    assert "elmo-hf predict out FILE --no-answer\n" in shown
+    card = Path("out", "README.md").read_text()
+    assert "FILE --no-answer`" in card
+    assert "1 question without an answer" in card
     found = answer(model, tokenizer, [(question, CONTEXT) for question in wanted], no_answer=True)
     assert [best["answer"] for (best,) in found] == [text or "" for text in wanted.values()]
 
@@ -182,12 +191,15 @@ def test_a_long_context_is_read_in_windows_and_answered_from_the_best(
 
     finder = script.AnswerFinder(windows, 30, no_answer=True)
 
-    assert finder.find(predicted()) == {"2": "New York"}
+    assert finder.answers(finder.find(predicted())) == {"2": "New York"}
     assert finder.score(predicted()) == {"exact_match": 1, "f1": 1}
-    assert script.AnswerFinder(windows, 1, no_answer=False).find(predicted()) != {"2": "New York"}
+    assert script.AnswerFinder(windows, 1, no_answer=False).find(predicted())["2"].best != "New York"
     # now every window says that there is none
     logits[:, 0] = 9
-    assert finder.find(predicted()) == {"2": ""}
+    found = finder.find(predicted())
+    assert finder.answers(found) == {"2": ""}
+    # 2 ln(e^9 / sum) - ln(e^5 / sum) - ln(e^5 / sum), in the window that is surest of an answer
+    assert found["2"] == ("New York", pytest.approx(8.0, abs=0.01))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -211,8 +212,16 @@ def test_several_answers_and_no_answer_are_ranked(make_model: MakeModel, tokeniz
     assert all(asked[1][each["start"] : each["end"]] == each["answer"] for each in found)
     (result,) = predict(model, tokenizer, [{"question": asked[0], "context": asked[1]}], no_answer=True)
     assert result["score"] == scores[0]
+    (none,) = (each for each in found if not each["answer"])
+    odds = math.log(none["score"] / best[0]["score"])
+    for threshold, expected in ((odds - 0.1, None), (odds + 0.1, best[0]["answer"])):
+        record = {"question": asked[0], "context": asked[1]}
+        (result,) = predict(model, tokenizer, [record], no_answer=True, no_answer_threshold=threshold)
+        assert result["answer"] == expected
     with pytest.raises(ElmoError, match=r"^The model answers no questions: leave no_answer out\.$"):
         predict(make_model(ElmoForTokenClassification), tokenizer, ["a"], no_answer=True)
+    with pytest.raises(ElmoError, match=r"is no pair of a question and its context: `predict` takes records"):
+        list(answer(model, tokenizer, [{"question": "Who?", "context": "a"}]))  # type: ignore[list-item]
     assert list(answer(model, tokenizer, [("Who?", "")])) == [[]]
     nothing = {"answer": "", "start": 0, "end": 0, "score": 1.0}
     assert list(answer(model, tokenizer, [("Who?", "")], no_answer=True)) == [[nothing]]
