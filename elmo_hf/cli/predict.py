@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -129,8 +130,11 @@ def _predict(options: argparse.Namespace) -> int:
     check_source(options)
     check_reading(options)
     check_batches(options)
-    if options.no_answer_threshold is not None and not options.no_answer:
-        options.wrong_usage("--no-answer-threshold needs --no-answer")
+    if options.no_answer_threshold is not None:
+        if not options.no_answer:
+            options.wrong_usage("--no-answer-threshold needs --no-answer")
+        if math.isnan(options.no_answer_threshold):
+            options.wrong_usage("--no-answer-threshold is no number")
     from elmo_hf.files import check_new_file
     from elmo_hf.prediction.formats import choose_format
 
@@ -169,9 +173,10 @@ def _write(options: argparse.Namespace, file_format: str) -> int:
     task = make_task(model)
     place = _Place(options)
     results: Iterable[Any]
+    told = (words, options.predicate_pos, options.pos_column, options.predicate_column)
+    if not task.reads_predicates and any(value is not None for value in told):
+        raise ElmoError("The model finds no semantic roles: leave the predicates out.")
     if isinstance(task, Coreference):
-        if words is not None or options.predicate_pos is not None:
-            raise ElmoError("Predicates are for models of semantic roles: leave them out.")
         if options.no_answer:
             raise ElmoError("--no-answer is for models that answer questions: leave it out.")
         results = resolve(

@@ -92,6 +92,8 @@ def predict(
         if not isinstance(task, QuestionAnswering):
             raise ElmoError("The model answers no questions: leave no_answer out.")
         task.no_answer, task.no_answer_threshold = True, no_answer_threshold
+    elif no_answer_threshold:
+        raise ElmoError("A threshold for no answer needs no_answer.")
     if isinstance(task, Coreference):
         documents: Any = inputs
         return resolve(model, tokenizer, documents, text_field=text_field, tokenized=tokenized, progress=progress)

@@ -179,11 +179,17 @@ def test_what_cannot_be_done_is_one_line_and_no_file(
 
 
 @pytest.mark.parametrize(
-    "option", ["--batch-size=0", "--threads=0", "--text=b", "--text-field=a", "--pair-field=a", "--word-column=1"]
+    "options",
+    [
+        *(["--batch-size=0"], ["--threads=0"], ["--text=b"], ["--text-field=a"], ["--pair-field=a"]),
+        *(["--word-column=1"], ["--predicate-column=1"]),
+        *(["--no-answer-threshold=1"], ["--no-answer", "--no-answer-threshold=nan"]),
+    ],
+    ids=" ".join,
 )
-def test_wrong_options_are_wrong_usage(option: str, capsys: Captured) -> None:
+def test_wrong_options_are_wrong_usage(options: list[str], capsys: Captured) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["predict", "model", "file", option])
+        main(["predict", "model", "file", *options])
     assert "elmo-hf predict: error:" in capsys.readouterr().err
 
 
@@ -351,5 +357,7 @@ def test_predicates_that_nothing_tells_or_asks_for_are_one_line(
     assert (
         "in.txt, line 1: the model finds the roles of predicates, and nothing tells which" in capsys.readouterr().err
     )
-    assert main(["predict", tagger, str(tmp_path / "in.txt"), "--predicate-pos", "V"]) == 1
-    assert "The model finds no semantic roles: leave the predicates out." in capsys.readouterr().err
+    (tmp_path / "in.conll").write_text("They X\n", encoding="utf-8")
+    for arguments in (["in.txt", "--predicate-pos=V"], ["in.conll", "--predicate-column=1"]):
+        assert main(["predict", tagger, str(tmp_path / arguments[0]), arguments[1]]) == 1
+        assert "The model finds no semantic roles: leave the predicates out." in capsys.readouterr().err

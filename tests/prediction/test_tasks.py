@@ -220,6 +220,8 @@ def test_several_answers_and_no_answer_are_ranked(make_model: MakeModel, tokeniz
         assert result["answer"] == expected
     with pytest.raises(ElmoError, match=r"^The model answers no questions: leave no_answer out\.$"):
         predict(make_model(ElmoForTokenClassification), tokenizer, ["a"], no_answer=True)
+    with pytest.raises(ElmoError, match=r"^A threshold for no answer needs no_answer\.$"):
+        predict(model, tokenizer, [], no_answer_threshold=1.0)
     with pytest.raises(ElmoError, match=r"is no pair of a question and its context: `predict` takes records"):
         list(answer(model, tokenizer, [{"question": "Who?", "context": "a"}]))  # type: ignore[list-item]
     assert list(answer(model, tokenizer, [("Who?", "")])) == [[]]
