@@ -45,7 +45,7 @@ class PredicateFinder(NamedTuple):
         if pos is None:
             raise ElmoError(
                 "the model finds the roles of predicates, and nothing tells which they are: give records with "
-                "predicates, the numbers of their words, or with pos, or give a list of words that are predicates."
+                "predicates, the numbers of their words, or with pos, or columns that mark them, or a list of words."
             )
         return [place for place, tag in enumerate(pos) if tag.startswith(self.pos)]
 
