@@ -239,8 +239,8 @@ def main() -> None:
         report = make_table(metrics)
         if trainer.is_world_process_zero():
             print(report)
-            if metrics["mentions_f1"] == 0:
-                print(f"note: no mention of {split} was found: train longer, or on more documents")
+            if metrics["mentions_recall"] == 0:
+                print(f"note: none of the mentions of {split} was found: train longer, or on more documents")
             found = found_clusters(EvalPrediction(output.predictions, output.label_ids))
             write_predictions(options.output / f"{split}_predictions.jsonl", splits[split], found)
     if trainer.is_world_process_zero() and pronouns:

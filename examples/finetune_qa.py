@@ -9,8 +9,8 @@ in windows that overlap. The biLM is left as it is unless you say `--unfreeze`; 
 computed once, before the first epoch, in float16. Needs `pip install "elmo_hf[finetune]"`. Run again with `--resume`,
 an interrupted training goes on from its last checkpoint to the same result. `dev_predictions.json` and
 `test_predictions.json` in the output have what was found, as SQuAD's own script reads it. If some questions have no
-answer, `dev_null_odds.json` and `test_null_odds.json` have by how much none is more probable than the best answer, and
-the script says from which threshold on it is best to give none.
+answer, `dev_null_odds.json` has by how much none is more probable than the best answer, `dev_best_answers.json` has
+the best answers whether they are or not, and the script says from which threshold on it is best to give none.
 """
 
 import argparse
@@ -47,7 +47,7 @@ try:
 except ImportError as error:
     sys.exit(f'finetune_qa.py: error: {error.name} is not installed: pip install "elmo_hf[finetune]"')
 
-METRICS = ("exact_match", "f1", "answered_f1", "unanswered_f1", "best_exact_match", "best_f1")
+METRICS = ("exact_match", "f1", "answered_f1", "unanswered_f1")
 # F1 that is hardly more than that of giving no answer
 LITTLE = 0.01
 
@@ -287,8 +287,8 @@ def describe_no_answer(split: str, questions: Sequence[Question], metrics: dict[
     """
     nothing = sum(not asked.answers for asked in questions) / len(questions)
     best, threshold = metrics["best_f1"], metrics["best_f1_threshold"]
-    line = f"{split}: the best F1 is {best:.3f}, with --no-answer --no-answer-threshold={threshold:.3g}"
-    if best < nothing + LITTLE:
+    line = f"{split}: the best F1 is {best:.3f}, with --no-answer --no-answer-threshold={threshold}"
+    if best < min(1, nothing + LITTLE):
         line += f"; giving no answer at all has {nothing:.3f}: train longer, or on more questions"
     return line
 
@@ -313,7 +313,9 @@ def main() -> None:
         for name, part in splits.items()
     }
     without = {name: sum(not asked.answers for asked in part) for name, part in splits.items()}
-    finder = AnswerFinder(windows, options.max_answer_words, no_answer=any(without.values()))
+    # a model learns to give no answer from such questions only
+    no_answer = bool(without["train"]) if "train" in without else any(without.values())
+    finder = AnswerFinder(windows, options.max_answer_words, no_answer=no_answer)
     trainer, rows = train(
         options,
         model,
@@ -332,9 +334,14 @@ def main() -> None:
             found = finder.find(EvalPrediction(output.predictions, output.label_ids))
             write_by_key(options.output / f"{split}_predictions.json", splits[split], finder.answers(found))
             if without[split]:
-                odds = {key: each.odds for key, each in found.items()}
-                write_by_key(options.output / f"{split}_null_odds.json", splits[split], odds)
-                tqdm.write(describe_no_answer(split, splits[split], metrics))
+                for name, values in (
+                    ("null_odds", {key: each.odds for key, each in found.items()}),
+                    ("best_answers", {key: each.best for key, each in found.items()}),
+                ):
+                    write_by_key(options.output / f"{split}_{name}.json", splits[split], values)
+                # a threshold is chosen on the development set, if there is one
+                if split == "dev" or "dev" not in rows:
+                    tqdm.write(describe_no_answer(split, splits[split], metrics))
     finish(options, trainer, model, scores)
 
 

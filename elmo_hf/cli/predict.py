@@ -5,7 +5,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -66,8 +66,8 @@ def add_predict(commands: Commands, shared: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--no-answer",
         action="store_true",
-        help="answer null where no answer is more probable; for a model that was trained on questions without one, "
-        "too (default: the best answer of the context)",
+        help="answer null where no answer is more probable, or as --no-answer-threshold says; for a model that was "
+        "trained on questions without one, too (default: the best answer of the context)",
     )
     group.add_argument(
         "--no-answer-threshold",
@@ -130,6 +130,8 @@ def _predict(options: argparse.Namespace) -> int:
     check_source(options)
     check_reading(options)
     check_batches(options)
+    if options.predicate_column is not None and (options.predicates or options.predicate_pos):
+        options.wrong_usage("--predicate-column names the predicates: leave --predicates and --predicate-pos out")
     if options.no_answer_threshold is not None:
         if not options.no_answer:
             options.wrong_usage("--no-answer-threshold needs --no-answer")
@@ -260,6 +262,16 @@ def _read_inputs(options: argparse.Namespace, task: "Task", place: _Place) -> "I
     return read_input(options, records)
 
 
+def _lines_to_text(lines: "Iterator[str]") -> "Iterator[str]":
+    """Yield lines to the first one that is neither empty nor a comment, other than the beginning of a document."""
+    from elmo_hf.data.coreference import BEGIN
+
+    for line in lines:
+        yield line
+        if BEGIN.match(line) or (line.strip() and not line.startswith("#")):
+            return
+
+
 def _read_documents(options: argparse.Namespace, place: _Place) -> "Iterator[DocumentInput]":
     """Read what the options name as documents: a text, the sentences of a file in columns, or records."""
     from elmo_hf.data.coreference import BEGIN, read_documents
@@ -277,7 +289,7 @@ def _read_documents(options: argparse.Namespace, place: _Place) -> "Iterator[Doc
     elif file_format in ("text", "conll"):
         # once, because it may be standard input
         lines = read_lines(options.file)
-        head = list(islice(lines, 1))
+        head = list(_lines_to_text(lines))
         lines = chain(head, lines)
         # these files have suffixes of their own, such as .v4_gold_conll
         if options.format != "text" and any(map(BEGIN.match, head)):

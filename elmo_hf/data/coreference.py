@@ -24,7 +24,7 @@ Mention: TypeAlias = tuple[int, int]
 Cluster: TypeAlias = list[Mention]
 
 # the first and the last line of a document of CoNLL-2012
-BEGIN = re.compile(r"#begin document\s+\(?(.*?)\)?(?:;\s*part\s*(\d+))?\s*$")
+BEGIN = re.compile(r"#begin document\b\s*\(?(.*?)\)?(?:;\s*part\s*(\d+))?\s*$")
 END = "#end document"
 # the columns of CoNLL-2012; smaller files have the words in the same one
 WORD_COLUMN, SPEAKER_COLUMN = 3, 9

@@ -266,13 +266,20 @@ def best_thresholds(
     ends = [odds[ranked[0]] - 1, *(odds[key] for key in ranked), odds[ranked[-1]] + 1]
     scores: dict[str, float] = {}
     for name, score in (("exact_match", exact_match), ("f1", answer_f1)):
-        gains = [score(found[key], texts[key]) - score("", texts[key]) for key in ranked]
-        totals = list(accumulate(gains, initial=sum(score("", answers) for answers in texts.values())))
+        # what an answer gains over none; any answer to a question that has none loses
+        gains = [score(found[key], texts[key]) if texts[key] else -float(found[key] != "") for key in ranked]
+        totals = list(accumulate(gains, initial=sum(not answers for answers in texts.values())))
         places = [place for place in range(len(totals)) if ends[place] < ends[place + 1]]
         best = max(places, key=totals.__getitem__)
-        scores |= {f"best_{name}": totals[best] / len(ranked)}
-        scores |= {f"best_{name}_threshold": (ends[best] + ends[best + 1]) / 2}
+        scores[f"best_{name}"] = totals[best] / len(ranked)
+        scores[f"best_{name}_threshold"] = _shortest_between(ends[best], ends[best + 1])
     return scores
+
+
+def _shortest_between(low: float, high: float) -> float:
+    """Return a number from `low` on and below `high`, near `low`, with as few decimals as can be."""
+    middle = low + min(1.0, high - low) / 2
+    return next(value for digits in range(18) if low <= (value := round(middle, digits)) < high)
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -16,11 +16,13 @@ from .named_datasets import class_names, load_split
 NEW_DOCUMENT = "-DOCSTART-"
 # in CoNLL-U, the number of several words written as one (`3-4`), or of a word that is not written (`8.1`)
 NO_WORD = re.compile(r"\d+[-.]\d+")
+WORD_NUMBER = re.compile(r"\d+([-.]\d+)?")
 CONLL_U_COLUMNS = 10
 CONLL_U_USUAL = {"word": 1, "lemma": 2, "part of speech": 3}
 # begins and ends a document of CoNLL-2012
 BEGIN, END = "#begin document", "#end document"
 CONLL_2012_USUAL = {"word": 3, "lemma": 6, "part of speech": 4}
+CONLL_2012_COLUMNS = 12
 # what the column of predicates has at a word that is none
 NOTHING = ("-", "_")
 
@@ -160,12 +162,19 @@ class _Layout:
     def __init__(self, head: Sequence[str], columns: Mapping[str, int | None]) -> None:
         first = head[-1] if head else ""
         self.by_tab = "\t" in first
-        self.width = len(self.split(first))
-        usual = CONLL_U_USUAL if self.by_tab and self.width == CONLL_U_COLUMNS else {"word": 0}
-        if any(line.startswith(BEGIN) for line in head):
+        cells = self.split(first)
+        self.width = len(cells)
+        self.is_conll_u = self.by_tab and (
+            self.width == CONLL_U_COLUMNS or (self.width > CONLL_U_COLUMNS and bool(WORD_NUMBER.fullmatch(cells[0])))
+        )
+        usual = CONLL_U_USUAL if self.is_conll_u else {"word": 0}
+        # other formats begin a document in this way, too, and have other columns
+        if any(line.startswith(BEGIN) for line in head) and is_conll_2012(cells):
             usual = CONLL_2012_USUAL
         chosen = {name: usual.get(name) if column is None else column for name, column in columns.items()}
         self.columns = {name: column for name, column in chosen.items() if column is not None}
+        # the others may be missing
+        self.needed = {name: self.columns[name] for name in columns if name == "word" or columns[name] is not None}
 
     def split(self, line: str) -> list[str]:
         if self.by_tab:
@@ -175,26 +184,32 @@ class _Layout:
     def is_skipped(self, cells: list[str], *, in_sentence: bool) -> bool:
         """Tell whether a line holds a comment, or in CoNLL-U something other than a word."""
         if cells[0].startswith("#") and not in_sentence and len(cells) != self.width:
-            return True
-        return self.width == CONLL_U_COLUMNS and bool(self.columns["word"] and NO_WORD.fullmatch(cells[0]))
+            # sentences may have different numbers of columns, and a word may begin with the sign
+            return not self.by_tab or len(cells) == 1 or cells[0].startswith("# ")
+        return self.is_conll_u and bool(self.columns["word"] and NO_WORD.fullmatch(cells[0]))
 
     def choose(self, cells: list[str], line: str) -> list[str]:
         """Return the chosen cells of a line, which `line` names in the message of an error.
 
         Raises:
-            ElmoError: If one is missing or empty.
+            ElmoError: If a needed one is missing or empty; any other is then `_`.
         """
-        wanted = self.columns.values()
+        needed = self.needed.values()
         # a column that is counted from the end is only known if all lines have as many
-        fits = len(cells) == self.width or min(wanted) >= 0
-        found = {column % len(cells): cells[column] for column in wanted if -len(cells) <= column < len(cells)}
-        if not fits or len(found) < len(wanted) or not all(found.values()):
-            names = " and ".join(f"{column} ({name})" for name, column in self.columns.items())
+        fits = len(cells) == self.width or min(needed) >= 0
+        found = {column % len(cells): cells[column] for column in needed if -len(cells) <= column < len(cells)}
+        if not fits or len(found) < len(needed) or not all(found.values()):
+            names = " and ".join(f"{column} ({name})" for name, column in self.needed.items())
             raise ElmoError(
-                f"{line} does not have the columns {names} of {self.width}: separate all lines alike, by TAB or "
-                "spaces, or choose other columns."
+                f"{line} does not have the columns {names} of {self.width}, each with something else: separate all "
+                "lines alike, by TAB or spaces, or choose other columns."
             )
-        return [cells[column] for column in wanted]
+        return [(cells[column] if column < len(cells) else "") or "_" for column in self.columns.values()]
+
+
+def is_conll_2012(cells: Sequence[str]) -> bool:
+    """Tell whether a line has the columns of CoNLL-2012: a document, its part, the number of a word, the word, .."""
+    return len(cells) >= CONLL_2012_COLUMNS and cells[1].isdigit() and cells[2].isdigit()
 
 
 def load_tagged(

@@ -16,8 +16,9 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 from .cards import table
 
 
-# figures of `Trainer` that describe the machine or the training, not the model
-NOT_OF_THE_MODEL = re.compile(r"runtime|per_second|_time$|^epoch$|flos|mem_|samples|steps?$|tokens|memory")
+# figures of `Trainer` that describe the machine or the training, not the model, and scores at a threshold that was
+# chosen on the same data
+NOT_OF_THE_MODEL = re.compile(r"runtime|per_second|_time$|^epoch$|flos|mem_|samples|steps?$|tokens|memory|^best_")
 
 # names that people know, and the names of metrics on the Hub where they differ
 METRIC_NAMES = {

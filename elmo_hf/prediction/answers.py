@@ -98,6 +98,9 @@ def null_odds(none: float, best: float) -> float:
         none: The probability that there is no answer.
         best: The probability of the best span.
     """
+    if math.isnan(none) or math.isnan(best):
+        # of a training that has diverged: nothing was found
+        none, best = 1.0, 0.0
     return math.log(max(none, SMALLEST)) - math.log(max(best, SMALLEST))
 
 

@@ -1,6 +1,7 @@
 """Run a model on inputs in batches of similar length, and answer in the order of the inputs."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any
 
@@ -91,6 +92,8 @@ def predict(
     if no_answer:
         if not isinstance(task, QuestionAnswering):
             raise ElmoError("The model answers no questions: leave no_answer out.")
+        if math.isnan(no_answer_threshold):
+            raise ElmoError("The threshold for no answer is no number.")
         task.no_answer, task.no_answer_threshold = True, no_answer_threshold
     elif no_answer_threshold:
         raise ElmoError("A threshold for no answer needs no_answer.")
@@ -167,9 +170,13 @@ def answer(
 
 
 def _question_record(asked: Any) -> dict[str, Any]:
-    if not isinstance(asked, (tuple, list)) or len(asked) != 2:
-        raise ElmoError(f"{asked!r:.80} is no pair of a question and its context: `predict` takes records.")
-    return dict(zip(("question", "context"), asked, strict=True))
+    try:
+        if isinstance(asked, (Mapping, str)):
+            raise TypeError
+        question, context = asked
+    except (TypeError, ValueError) as error:
+        raise ElmoError(f"{asked!r:.80} is no pair of a question and its context: `predict` takes records.") from error
+    return {"question": question, "context": context}
 
 
 def _ranked(found: list[Result], none: float, *, top_k: int, no_answer: bool) -> list[Result]:

@@ -291,6 +291,7 @@ def test_a_killed_run_goes_on_to_the_same_file(allennlp_model: Path, tmp_path: P
     with subprocess.Popen([*FRESH_PYTHON, *MODULE, *arguments], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None and not list(parts.glob("*.safetensors")):
             time.sleep(0.01)
+        assert process.poll() is None
         os.kill(writer_of(parts), signal.SIGKILL)
     assert parts.exists()
 
@@ -356,7 +357,7 @@ def test_a_second_run_to_the_same_file_stops(bilm_model: Path, tmp_path: Path, c
         [*FRESH_PYTHON, *MODULE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as first:
         # it waits for its input
-        while not (tmp_path / ".v.npz.parts" / "job.json").exists():
+        while first.poll() is None and not (tmp_path / ".v.npz.parts" / "job.json").exists():
             time.sleep(0.01)
         writer = writer_of(tmp_path / ".v.npz.parts")
         status = main([*arguments, "--resume"])

@@ -183,6 +183,7 @@ def test_what_cannot_be_done_is_one_line_and_no_file(
     [
         *(["--batch-size=0"], ["--threads=0"], ["--text=b"], ["--text-field=a"], ["--pair-field=a"]),
         *(["--word-column=1"], ["--predicate-column=1"]),
+        ["--format=conll", "--predicate-column=1", "--predicate-pos=V"],
         *(["--no-answer-threshold=1"], ["--no-answer", "--no-answer-threshold=nan"]),
     ],
     ids=" ".join,
@@ -272,7 +273,11 @@ def test_documents_in_every_format(
     assert printed(capsys) == [expected]
     # OntoNotes has a suffix of its own, and standard input none
     (tmp_path / "story.v4_gold_conll").write_bytes((tmp_path / "story.conll").read_bytes())
-    for name, arguments in (("story.v4_gold_conll", []), ("story.conll", []), ("words.conll", ["--format=conll"])):
+    (tmp_path / "later.conll").write_text("\n# by hand\n" + (tmp_path / "story.conll").read_text())
+    for name, arguments in (
+        *(("story.v4_gold_conll", []), ("story.conll", []), ("later.conll", [])),
+        ("words.conll", ["--format=conll"]),
+    ):
         with (tmp_path / name).open(encoding="utf-8") as file:
             monkeypatch.setattr(sys, "stdin", file)
             for source in ["-"] if "words" in name else [str(tmp_path / name), "-"]:

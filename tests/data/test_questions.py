@@ -230,6 +230,28 @@ def test_the_best_threshold_is_that_of_a_loop() -> None:
         assert score_answers(questions, given)[name] == pytest.approx(max(scores.values()))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(12.31, 12.33, 12.32), (0.5, 690.8, 1), (-3, -2.9, -3), (0.1, 0.1 + 1e-16, 0.1), (4.000_01, 4.000_04, 4.000_02)],
+)
+def test_a_threshold_is_short_and_between_two_odds(low: float, high: float, expected: float) -> None:
+    odds = {"1": low, "2": high}
+    questions = [Question("1", "?", "", [Answer("x", 0)]), Question("2", "?", "", [])]
+
+    scores = best_thresholds(questions, {"1": "x", "2": "x"}, odds)
+
+    assert scores["best_f1"] == (1 if high > low else 0.5)
+    assert scores["best_f1_threshold"] == pytest.approx(expected, abs=1e-6)
+    assert len(str(scores["best_f1_threshold"])) < 9
+
+
+def test_an_answer_of_which_nothing_is_left_is_an_answer() -> None:
+    scores = best_thresholds([Question("1", "?", "", [])], {"1": "the"}, {"1": 0.0})
+
+    assert scores["best_f1"] == 1
+    assert scores["best_f1_threshold"] < 0
+
+
 @pytest.mark.parametrize("answers", [["b"], []])
 def test_a_threshold_of_one_question_is_beside_its_odds(answers: list[str]) -> None:
     question = Question("1", "?", "", [Answer(text, 0) for text in answers])

@@ -15,6 +15,7 @@ from elmo_hf.data.tagged import (
     cut_sentence,
     find_spans,
     load_tagged,
+    read_conll_records,
     read_conll_words,
     read_tagged,
     tag_scheme,
@@ -210,3 +211,46 @@ def test_spans_of_tags_that_break_their_scheme_are_those_of_seqeval() -> None:
         # BILOU has other names for the last and the only word
         renamed = [tag.replace("E-", "L-").replace("S-", "U-") for tag in tags]
         assert find_spans(renamed) == expected, tags
+
+
+def records(path: Path, content: str, **columns: int) -> list[dict[str, Any]]:
+    path.write_text(content, encoding="utf-8")
+    return list(read_conll_records(path, **columns))
+
+
+def test_a_word_with_a_number_sign_is_none_of_the_comments(tmp_path: Path) -> None:
+    content = "# of\nThey\t-\t(A1*\nsaw\tsee\t*)\n\n#mood\t-\t*\t*\nran\trun\t*\t*\n"
+
+    read = records(tmp_path / "a.conll", content, predicate_column=1)
+
+    assert read == [{"words": ["They", "saw"], "predicates": [1]}, {"words": ["#mood", "ran"], "predicates": [1]}]
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_conll_u_may_have_more_columns(more: int, tmp_path: Path) -> None:
+    rows = [("1-2", "dont", "_"), ("1", "do", "do"), ("2", "not", "not"), ("2.1", "x", "x"), ("3", "go", "go")]
+    content = "".join("\t".join([*row, "VERB", *["_"] * (6 + more)]) + "\n" for row in rows)
+
+    (read,) = records(tmp_path / "a.conllup", content)
+
+    assert read == {"words": ["do", "not", "go"], "lemmas": ["do", "not", "go"], "pos": ["VERB"] * 3}
+
+
+def test_columns_that_nobody_asked_for_may_be_missing_or_chosen_twice(tmp_path: Path) -> None:
+    content = "1\tdo\t\tV\t_\t_\t_\t_\t_\t_\n"
+
+    assert records(tmp_path / "a", content) == [{"words": ["do"], "lemmas": ["_"], "pos": ["V"]}]
+    assert records(tmp_path / "a", content, predicate_column=3)[0]["predicates"] == [0]
+    with pytest.raises(ElmoError, match=r"columns 1 \(word\) and 1 \(predicate\) of 10, each with something else"):
+        records(tmp_path / "a", content, predicate_column=1)
+
+
+@pytest.mark.parametrize("columns", [2, 5, 13])
+def test_other_formats_that_begin_documents_have_columns_of_their_own(columns: int, tmp_path: Path) -> None:
+    content = f"#begin document x\n{' '.join(['They', 'O', 'c', 'd', 'e', *'fghijklm'][:columns])}\n#end document\n"
+
+    assert records(tmp_path / "a", content) == [{"words": ["They"]}]
+
+
+def test_ten_columns_with_spaces_are_no_conll_u(tmp_path: Path) -> None:
+    assert records(tmp_path / "a", "1-2 0 0 w0 VB * go 01 - -\n", word_column=3) == [{"words": ["w0"]}]

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -124,8 +123,9 @@ class Writer:
 
     def kill(self) -> None:
         """Kill the process, if it has not ended, and wait for its end."""
-        with self.caller, suppress(ProcessLookupError):
-            os.kill(self.number, signal.SIGKILL)
+        with self.caller:
+            if self.caller.poll() is None:
+                os.kill(self.number, signal.SIGKILL)
 
 
 @pytest.fixture

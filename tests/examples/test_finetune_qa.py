@@ -73,6 +73,7 @@ def test_learns_answers_and_to_give_none(run: Run, capsys: pytest.CaptureFixture
     assert results()["dev_best_f1"] == results()["dev_best_exact_match"] == 1
     odds = json.loads(Path("out", "dev_null_odds.json").read_text())
     assert {question for question in wanted if odds[question] > 0} == {"Who sang a song?"}
+    assert all(json.loads(Path("out", "dev_best_answers.json").read_text()).values())
     shown = capsys.readouterr().out
     assert re.search(r"dev: the best F1 is 1\.000, with --no-answer --no-answer-threshold=\S+\n", shown)
     assert "elmo-hf predict out FILE --no-answer\n" in shown

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -222,6 +223,10 @@ def test_several_answers_and_no_answer_are_ranked(make_model: MakeModel, tokeniz
         predict(make_model(ElmoForTokenClassification), tokenizer, ["a"], no_answer=True)
     with pytest.raises(ElmoError, match=r"^A threshold for no answer needs no_answer\.$"):
         predict(model, tokenizer, [], no_answer_threshold=1.0)
+    with pytest.raises(ElmoError, match=r"^The threshold for no answer is no number\.$"):
+        predict(model, tokenizer, [], no_answer=True, no_answer_threshold=math.nan)
+    (as_array,) = answer(model, tokenizer, np.array([asked]), top_k=3, max_words=2)  # type: ignore[arg-type]
+    assert as_array == best
     with pytest.raises(ElmoError, match=r"is no pair of a question and its context: `predict` takes records"):
         list(answer(model, tokenizer, [{"question": "Who?", "context": "a"}]))  # type: ignore[list-item]
     assert list(answer(model, tokenizer, [("Who?", "")])) == [[]]
