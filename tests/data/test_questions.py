@@ -203,10 +203,10 @@ def test_scores_are_means_between_0_and_1() -> None:
 
 def test_the_best_threshold_is_that_of_a_loop() -> None:
     texts = [
-        ("a", ["a"], 0.5),
+        ("h", ["h"], -2.0),
         ("b", ["x"], -3.0),
         ("c d", ["c"], 2.0),
-        ("e", [], -1.0),
+        ("e", [], 0.5),
         ("f", [], 0.5),
         ("g", [], 3.0),
     ]
