@@ -279,7 +279,8 @@ def best_thresholds(
 def _shortest_between(low: float, high: float) -> float:
     """Return a number from `low` on and below `high`, near `low`, with as few decimals as can be."""
     middle = low + min(1.0, high - low) / 2
-    return next(value for digits in range(18) if low <= (value := round(middle, digits)) < high)
+    short = (round(middle, digits) for digits in range(18))
+    return next((value for value in short if low <= value < high), low)
 
 
 def _mean(values: Iterable[float]) -> float:

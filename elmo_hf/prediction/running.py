@@ -78,7 +78,8 @@ def predict(
         * of a model of coreference, whose inputs are documents, those of `resolve`, which see;
         * of a model that answers questions `answer`, its `start` and `end` in the context, counted in characters, and
           `score`, the probability of its first word times that of its last. With `no_answer`, all but the score are
-          `None` if it is more probable that there is none, which is then the score. `answer` gives several answers.
+          `None` where `no_answer_threshold` finds none, whose probability is then the score. `answer` gives several
+          answers.
 
         A text without words has no tags, and its label and scores are `None`.
 
