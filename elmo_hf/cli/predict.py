@@ -262,22 +262,12 @@ def _read_inputs(options: argparse.Namespace, task: "Task", place: _Place) -> "I
     return read_input(options, records)
 
 
-def _lines_to_text(lines: "Iterator[str]") -> "Iterator[str]":
-    """Yield lines to the first one that is neither empty nor a comment, other than the beginning of a document."""
-    from elmo_hf.data.coreference import BEGIN
-
-    for line in lines:
-        yield line
-        if BEGIN.match(line) or (line.strip() and not line.startswith("#")):
-            return
-
-
 def _read_documents(options: argparse.Namespace, place: _Place) -> "Iterator[DocumentInput]":
     """Read what the options name as documents: a text, the sentences of a file in columns, or records."""
     from elmo_hf.data.coreference import BEGIN, read_documents
     from elmo_hf.data.corpus import read_lines
     from elmo_hf.data.records import read_records
-    from elmo_hf.data.tagged import read_conll_words
+    from elmo_hf.data.tagged import lines_to_first_word, read_conll_words
 
     file_format = "text" if options.text is not None else format_of(options)
     # a document begins on no line of its own
@@ -289,7 +279,7 @@ def _read_documents(options: argparse.Namespace, place: _Place) -> "Iterator[Doc
     elif file_format in ("text", "conll"):
         # once, because it may be standard input
         lines = read_lines(options.file)
-        head = list(_lines_to_text(lines))
+        head = list(lines_to_first_word(lines))
         lines = chain(head, lines)
         # these files have suffixes of their own, such as .v4_gold_conll
         if options.format != "text" and any(map(BEGIN.match, head)):

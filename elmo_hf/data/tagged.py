@@ -129,7 +129,7 @@ def _read_sentences(
 ) -> Iterator[dict[str, list[str]]]:
     """Yield the chosen columns of each sentence, by what they hold, with a cell for each word."""
     lines = read_lines(str(path)) if given is None else iter(given)
-    head = list(_lines_to_first_word(lines))
+    head = list(lines_to_first_word(lines))
     layout = _Layout(head, columns)
     rows: list[list[str]] = []
     # an empty line ends the last sentence, too
@@ -144,7 +144,8 @@ def _read_sentences(
             rows.append(layout.choose(cells, f"{path}, line {number}: {line!r:.80}"))
 
 
-def _lines_to_first_word(lines: Iterator[str]) -> Iterator[str]:
+def lines_to_first_word(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines of a file in columns to the one of its first word, with the comments and headers before it."""
     for line in lines:
         yield line
         if line.strip() and not line.startswith(("#", NEW_DOCUMENT)):
@@ -169,7 +170,7 @@ class _Layout:
         )
         usual = CONLL_U_USUAL if self.is_conll_u else {"word": 0}
         # other formats begin a document in this way, too, and have other columns
-        if any(line.startswith(BEGIN) for line in head) and is_conll_2012(cells):
+        if any(line.startswith(BEGIN) for line in head) and _is_conll_2012(cells):
             usual = CONLL_2012_USUAL
         chosen = {name: usual.get(name) if column is None else column for name, column in columns.items()}
         self.columns = {name: column for name, column in chosen.items() if column is not None}
@@ -207,7 +208,7 @@ class _Layout:
         return [(cells[column] if column < len(cells) else "") or "_" for column in self.columns.values()]
 
 
-def is_conll_2012(cells: Sequence[str]) -> bool:
+def _is_conll_2012(cells: Sequence[str]) -> bool:
     """Tell whether a line has the columns of CoNLL-2012: a document, its part, the number of a word, the word, .."""
     return len(cells) >= CONLL_2012_COLUMNS and cells[1].isdigit() and cells[2].isdigit()
 
@@ -337,6 +338,7 @@ __all__ = [
     "TaggedSentence",
     "cut_sentence",
     "find_spans",
+    "lines_to_first_word",
     "load_tagged",
     "read_conll_records",
     "read_conll_words",

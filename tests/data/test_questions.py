@@ -1,6 +1,7 @@
 """`data.questions`: SQuAD's JSON in its versions, places of answers, and scores against figures computed by hand."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -240,9 +241,20 @@ def test_a_threshold_is_short_and_between_two_odds(low: float, high: float, expe
 
     scores = best_thresholds(questions, {"1": "x", "2": "x"}, odds)
 
-    assert scores["best_f1"] == (1 if high > low else 0.5)
+    assert scores["best_f1"] == 1
     assert scores["best_f1_threshold"] == pytest.approx(expected, abs=1e-6)
     assert len(str(scores["best_f1_threshold"])) < 9
+
+
+@pytest.mark.parametrize("low", [0.3, 0.1 + 0.2])
+def test_a_threshold_is_between_odds_that_are_next_to_each_other(low: float) -> None:
+    odds = {"1": low, "2": math.nextafter(low, math.inf)}
+    questions = [Question("1", "?", "", [Answer("x", 0)]), Question("2", "?", "", [])]
+
+    scores = best_thresholds(questions, {"1": "x", "2": "x"}, odds)
+
+    assert scores["best_f1"] == 1
+    assert odds["1"] <= scores["best_f1_threshold"] < odds["2"]
 
 
 def test_an_answer_of_which_nothing_is_left_is_an_answer() -> None:

@@ -23,6 +23,7 @@ from support.hub_server import READER, WRITER, Hub, hub_for_this_process
 
 
 NAME = "ann/tiny-elmo"
+MADE_ANEW = "README.md on the Hub: made anew, because nobody has edited the old one"
 
 newer = pytest.mark.skipif(
     Version(version("huggingface_hub")) < Version("2"),
@@ -77,9 +78,6 @@ def test_a_model_is_pushed_whole_and_loads_by_its_name(hub: Hub, bilm_model: Pat
     with torch.no_grad():
         expected, actual = (AutoModel.from_pretrained(name)(**words).last_hidden_state for name in (bilm_model, NAME))
     assert torch.equal(expected, actual)
-
-
-MADE_ANEW = "README.md on the Hub: made anew, because nobody has edited the old one"
 
 
 @newer

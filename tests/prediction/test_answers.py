@@ -1,11 +1,12 @@
 """`prediction.answers`: windows that cover a context, and the best spans against a loop over all of them."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from elmo_hf.prediction.answers import best_spans, cut_windows, span_chances
+from elmo_hf.prediction.answers import best_spans, cut_windows, null_odds, span_chances
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 400])
@@ -79,3 +80,15 @@ def test_probabilities_are_of_all_words_that_have_a_score() -> None:
 
 def test_a_window_without_words_has_no_span() -> None:
     assert best_spans([np.array([[0.5, 0.5]])], [0]) == ([], 0.25)
+
+
+@pytest.mark.parametrize(
+    ("none", "best", "expected"), [(0.5, 0.25, math.log(2)), (0.1, 0.1, 0), (0, 0, 0), (1, 0, 690.8), (0, 1, -690.8)]
+)
+def test_null_odds_are_numbers_for_all_probabilities(none: float, best: float, expected: float) -> None:
+    assert null_odds(none, best) == pytest.approx(expected, abs=0.1 if abs(expected) > 1 else 1e-12)
+
+
+@pytest.mark.parametrize(("none", "best"), [(math.nan, 0.5), (0.5, math.nan)])
+def test_where_training_has_diverged_nothing_is_found(none: float, best: float) -> None:
+    assert null_odds(none, best) == null_odds(1, 0)
