@@ -17,19 +17,17 @@ from elmo_hf.errors import ElmoError
 from .columns import is_cell, split_cells
 from .corpus import Source, read_lines
 from .named_datasets import load_split
+from .tagged import END, FIRST_ROLES, WORD_COLUMN
 
 
 # the numbers of the first and the last word
 Mention: TypeAlias = tuple[int, int]
 Cluster: TypeAlias = list[Mention]
 
-# the first and the last line of a document of CoNLL-2012
+# the first line of a document of CoNLL-2012
 BEGIN = re.compile(r"#begin document\b\s*\(?(.*?)\)?(?:;\s*part\s*(\d+))?\s*$")
-END = "#end document"
-# the columns of CoNLL-2012; smaller files have the words in the same one
-WORD_COLUMN, SPEAKER_COLUMN = 3, 9
-# before the columns of frames, which differ in number, and that of coreference, which is the last
-USUAL_COLUMNS = 11
+# the column of speakers of CoNLL-2012; smaller files lack it, and have the words in the usual one
+SPEAKER_COLUMN = 9
 NOTHING = {"-", "_", "*"}
 PART_OF_MENTION = re.compile(r"(\()?([^()|\s]+)(\))?")
 
@@ -265,7 +263,7 @@ class _ConllDocument:
                 "coreference the last."
             )
         self.sentences[-1].append(cells[WORD_COLUMN])
-        self.speakers[-1].append(cells[SPEAKER_COLUMN] if len(cells) > USUAL_COLUMNS else "-")
+        self.speakers[-1].append(cells[SPEAKER_COLUMN] if len(cells) > FIRST_ROLES else "-")
         if cells[-1] not in NOTHING:
             self._mark(cells[-1])
         self.length += 1

@@ -11,13 +11,13 @@ from elmo_hf.errors import ElmoError, counted
 from .columns import is_cell, split_cells
 from .corpus import Source, read_lines
 from .named_datasets import load_split
-from .tagged import BEGIN, END, find_spans
+from .tagged import BEGIN, END, FIRST_ROLES, LEMMA_COLUMN, POS_COLUMN, WORD_COLUMN, find_spans
 
 
 # the role of the predicate's own words
 PREDICATE_ROLE = "V"
-# the columns of CoNLL-2012, of which the last one has coreference
-WORD_COLUMN, POS_COLUMN, LEMMA_COLUMN, SENSE_COLUMN, FIRST_ROLES = 3, 4, 6, 7, 11
+# the column of senses of CoNLL-2012
+SENSE_COLUMN = 7
 # what stands in a column where there is nothing
 NOTHING = "-"
 # what a column of roles has at a word: what begins there, and what ends there, such as `(A0*`, `*`, `*)` and `(V*)`

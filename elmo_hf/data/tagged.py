@@ -21,8 +21,9 @@ CONLL_U_COLUMNS = 10
 CONLL_U_USUAL = {"word": 1, "lemma": 2, "part of speech": 3}
 # begins and ends a document of CoNLL-2012
 BEGIN, END = "#begin document", "#end document"
-CONLL_2012_USUAL = {"word": 3, "lemma": 6, "part of speech": 4}
-CONLL_2012_COLUMNS = 12
+# its columns; those of roles begin after 11 others, and the last one has coreference
+WORD_COLUMN, POS_COLUMN, LEMMA_COLUMN, FIRST_ROLES = 3, 4, 6, 11
+CONLL_2012_USUAL = {"word": WORD_COLUMN, "lemma": LEMMA_COLUMN, "part of speech": POS_COLUMN}
 # what the column of predicates has at a word that is none
 NOTHING = ("-", "_")
 
@@ -210,7 +211,7 @@ class _Layout:
 
 def _is_conll_2012(cells: Sequence[str]) -> bool:
     """Tell whether a line has the columns of CoNLL-2012: a document, its part, the number of a word, the word, .."""
-    return len(cells) >= CONLL_2012_COLUMNS and cells[1].isdigit() and cells[2].isdigit()
+    return len(cells) > FIRST_ROLES and cells[1].isdigit() and cells[2].isdigit()
 
 
 def load_tagged(
