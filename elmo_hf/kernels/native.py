@@ -155,6 +155,7 @@ def agree(one: ctypes.CDLL, other: ctypes.CDLL) -> bool:
 
 
 @torch.no_grad()
+@torch.autocast("cpu", enabled=False)
 def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
     """Run a library on layers with odd sizes, and with as many sentences as each of its products takes."""
     generator = torch.Generator().manual_seed(0)
@@ -190,9 +191,10 @@ def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
 
 
 class NativeBackend:
-    """The compiled code, for plain float32 tensors on a CPU.
+    """The compiled code, for plain tensors on a CPU, in float32 or bfloat16.
 
-    In inference it computes the gate inputs too, and weights may be in bfloat16 or int8.
+    In inference it computes the gate inputs too, and weights may also be in int8. Sums, cells and non-linearities are
+    in float32, whatever the dtype.
 
     Args:
         library: The library to run; by default the one that `load` returns.
@@ -221,6 +223,11 @@ class NativeBackend:
             if all(weight is None or isinstance(weight, ScaledIntegers) for weight in weights):
                 # the integers are where their scales are
                 weights = [weight.scales for weight in weights if isinstance(weight, ScaledIntegers)]
+        elif fits(*tensors, dtype=torch.bfloat16) and (has_tiles() or widens(call.inputs)):
+            # mixed precision narrows weights in float32 for the call
+            kinds = (torch.bfloat16, torch.float32)
+            if all(any(fits(weight, dtype=kind) for kind in kinds) for weight in weights):
+                return None
         fitting = fits(*tensors, *weights, dtype=torch.float32)
         return None if fitting else "it takes plain float32 tensors on a CPU"
 
@@ -233,8 +240,11 @@ class NativeBackend:
         )
         outputs = hidden.new_empty(len(hidden), sum(call.batch_sizes), hidden.shape[2])
         tensors = {"hidden": hidden, "cell": cell, "outputs": outputs} | more_tensors(call)
-        if buffers is not None:
-            tensors["gates"], tensors["cells"] = buffers
+        # what is saved has the dtype of the call
+        wide = list(buffers or ())
+        if dtype != torch.float32:
+            wide = [torch.empty_like(buffer, dtype=torch.float32) for buffer in wide]
+        tensors |= zip(("gates", "cells"), wide, strict=False)
         if call.projections is None:
             tensors["inputs"] = inputs
         else:
@@ -247,6 +257,9 @@ class NativeBackend:
         if dtype == torch.bfloat16 and (has_tiles() if self.products is None else self.products):
             function = PRODUCTS
         run_job(function, call.batch_sizes, call.weights, tensors, self.library)
+        if dtype != torch.float32:
+            for buffer, values in zip(buffers or (), wide, strict=True):
+                buffer.copy_(values)
         return outputs.to(dtype), (hidden.to(dtype), cell.to(dtype))
 
     def backward(
@@ -257,22 +270,30 @@ class NativeBackend:
         gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     ) -> Gradients:
         """Run all steps backward; see `Backend.backward`."""
+        dtype = saved.outputs.dtype
         # copies, which become the gradients of the projected hidden states and of the initial state
-        outputs, hidden, cell = (part.clone(memory_format=torch.contiguous_format) for part in gradients)
-        result = torch.empty_like(saved.gates, memory_format=torch.contiguous_format)
+        outputs, hidden, cell = (
+            part.to(torch.float32, copy=True, memory_format=torch.contiguous_format) for part in gradients
+        )
+        gates = saved.gates.float().contiguous()
+        result = torch.empty_like(gates)
         tensors = {
-            "gates": saved.gates.contiguous(),
-            "cells": saved.cells.contiguous(),
-            "outputs": saved.outputs.contiguous(),
-            "cell": saved.initial_cell.contiguous(),
+            "gates": gates,
+            "cells": saved.cells.float().contiguous(),
+            "outputs": saved.outputs.float().contiguous(),
+            "cell": saved.initial_cell.float().contiguous(),
             "outputs_gradient": outputs,
             "hidden_gradient": hidden,
             "cell_gradient": cell,
             "gradients": result,
             **more_tensors(saved),
         }
-        run_job("elmo_backward", batch_sizes, weights, tensors, self.library)
-        return result, outputs, hidden, cell
+        # the code for this pass multiplies in float32
+        wide = weights._replace(
+            recurrent=weights.recurrent.float(), output=None if weights.output is None else weights.output.float()
+        )
+        run_job("elmo_backward", batch_sizes, wide, tensors, self.library)
+        return result.to(dtype), outputs.to(dtype), hidden.to(dtype), cell.to(dtype)
 
 
 def more_tensors(source: LstmCall | Saved) -> dict[str, torch.Tensor]:

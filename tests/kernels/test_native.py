@@ -169,6 +169,18 @@ def test_all_levels_compute_the_same(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
+def test_mixed_precision_does_not_change_the_choice(caplog: pytest.LogCaptureFixture) -> None:
+    native.load.cache_clear()
+    highest, *_ = native.find_libraries()
+
+    with torch.autocast("cpu", torch.bfloat16):
+        library = native.load()
+
+    native.load.cache_clear()
+    assert library._name == str(highest)
+    assert not caplog.messages
+
+
 def test_python_and_cpp_have_the_same_job() -> None:
     [struct] = re.findall(r"^struct Job \{$(.*?)^\};$", SOURCE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     declarations = re.findall(r"^ *(?:const )?(\w+)(\*?) (\w+(?:, \w+)*);", struct, re.MULTILINE)

@@ -5,7 +5,7 @@ import copy
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ from elmo_hf.model.recurrence_elmo import (
     reference_lstm,
     run_lstm,
 )
-from support.random_layers import gradients, leaves, random_layer, run, run_by, single
+from support.random_layers import converted, gradients, leaves, random_layer, run, run_by, single
 
 
 CASES = [
@@ -485,6 +485,50 @@ def test_mixed_precision_is_that_of_torch() -> None:
     torch.testing.assert_close(
         outputs.float(), run_lstm(below, projections, batch_sizes, state, weights)[0], atol=2e-2, rtol=0
     )
+
+
+def relative_distance(found: Iterable[torch.Tensor], wanted: Iterable[torch.Tensor]) -> float:
+    """The mean distance of tensors, as shares of their norms."""
+    pairs = list(zip(found, wanted, strict=True))
+    return sum(float((one.double() - other).norm() / other.norm()) for one, other in pairs) / len(pairs)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("tiles", [False, True])
+@pytest.mark.parametrize("case", [*CASES, *HIGHWAY_CASES, *NATIVE_CASES[-6:-2]])
+def test_gradients_of_the_compiled_in_bfloat16_are_as_near_as_those_of_torch(
+    case: dict, tiles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = random_layer(**case)
+    wanted = gradients(reference_lstm(call), call)
+    narrow = converted(call, torch.bfloat16)
+    torchs = gradients(run_by("packed")(narrow), narrow)
+    monkeypatch.setattr(native, "has_tiles", lambda: tiles)
+    monkeypatch.setattr(native, "widens", lambda tensor: not tiles and tensor.dtype == torch.bfloat16)
+    without(monkeypatch, TorchBackend)
+
+    found = gradients(run_by("native")(narrow), narrow)
+
+    assert {part.dtype for part in found} == {torch.bfloat16}
+    # both round what a clip is near, which changes gradients by jumps
+    assert relative_distance(found, wanted) <= max(1.2 * relative_distance(torchs, wanted), 0.02)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("tiles", [False, True])
+def test_mixed_precision_is_trained_by_the_compiled(tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = source_gradients(nn.Linear, torch.float64)
+    with torch.autocast("cpu", torch.bfloat16):
+        torchs = source_gradients(OtherLinear, torch.float32)
+    monkeypatch.setattr(native, "has_tiles", lambda: tiles)
+    monkeypatch.setattr(native, "widens", lambda tensor: not tiles and tensor.dtype == torch.bfloat16)
+    without(monkeypatch, TorchBackend)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        found = source_gradients(nn.Linear, torch.float32)
+
+    assert {part.dtype for part in found} == {torch.float32}
+    assert relative_distance(found, wanted) <= max(1.2 * relative_distance(torchs, wanted), 0.02)
 
 
 class OtherLinear(nn.Linear):

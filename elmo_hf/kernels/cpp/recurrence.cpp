@@ -61,12 +61,15 @@ constexpr int64_t CHUNK = 256;
 constexpr int64_t PARTS = 16;
 // rows and pairs of terms of an AMX tile
 constexpr int64_t TILE = 16;
+// numbers of an output matrix that are fetched before they are needed
+constexpr int64_t OUTPUT_AHEAD = 32768;
 // terms of a tile: products of bfloat16 have as many, the last of which may be zeros
 constexpr int64_t TERMS_OF_TILE = 2 * TILE;
 
 typedef float Vector __attribute__((vector_size(LANES * 4)));
 typedef float Unaligned __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
+typedef uint32_t Bits __attribute__((vector_size(LANES * 4)));
 typedef uint16_t BFloat16;
 typedef BFloat16 BFloat16s __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
@@ -133,7 +136,14 @@ inline BFloat16 narrowed(float value) {
     return BFloat16((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 inline void narrow(const float* from, int64_t count, BFloat16* to) {
-    for (int64_t n = 0; n < count; n++) to[n] = narrowed(from[n]);
+    int64_t n = 0;
+    for (; n + LANES <= count; n += LANES) {
+        const Vector values = load(from + n);
+        const Bits bits = reinterpret_cast<Bits>(values), rounded = bits + 0x7fff + (bits >> 16 & 1);
+        const Bits upper = (values == values ? rounded : bits | 0x400000) >> 16;
+        *reinterpret_cast<BFloat16s*>(to + n) = __builtin_convertvector(upper, BFloat16s);
+    }
+    for (; n < count; n++) to[n] = narrowed(from[n]);
 }
 
 // Integers have a scale for each output. The product of the two is what torch makes of them.
@@ -152,6 +162,11 @@ template <class Weight>
 inline float load_weight(const Weight* from, const float* scale) {
     if constexpr (SCALED<Weight>) return widened(*from) * *scale;
     return widened(*from);
+}
+
+// Fetches memory that is needed soon into the second-level cache, which has more fetches under way than the first.
+inline void fetch(const void* from, int64_t bytes) {
+    for (int64_t n = 0; n < bytes; n += 64) __builtin_prefetch(static_cast<const char*>(from) + n, 0, 2);
 }
 
 int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
@@ -315,7 +330,7 @@ void plain_product(const float* a, int64_t a_stride, const Weight* weight, const
 // ---- products of bfloat16
 //
 // The sums are those of the instruction TDPBF16PS: of 32 terms, the even and the odd ones are each summed from zero, and
-// then both sums together are added to the result. A product of two numbers in bfloat16 is exact in float32, so all
+// then both sums together are added to the result, which begins at zero. A product of two numbers in bfloat16 is exact in float32, so all
 // processors compute the same.
 
 int64_t padded_terms(int64_t depth) { return (depth + TERMS_OF_TILE - 1) / TERMS_OF_TILE * TERMS_OF_TILE; }
@@ -324,7 +339,7 @@ int64_t padded_terms(int64_t depth) { return (depth + TERMS_OF_TILE - 1) / TERMS
 inline Vector even(Integers pairs) { return reinterpret_cast<Vector>(pairs << 16); }
 inline Vector odd(Integers pairs) { return reinterpret_cast<Vector>(pairs & int32_t(0xffff0000)); }
 
-// Multiplies R rows of `a`, `[R, depth]`, by a panel `[depth / 2, PANEL, 2]`, and adds the result to `c`.
+// Multiplies R rows of `a`, `[R, depth]`, by a panel `[depth / 2, PANEL, 2]`, and writes the result to `c`.
 template <int R>
 void pair_tile(const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64_t depth, float* c, int64_t c_stride) {
     for (int64_t first = 0; first < depth; first += TERMS_OF_TILE) {
@@ -348,7 +363,7 @@ void pair_tile(const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64
         for (int r = 0; r < R; r++)
             for (int half = 0; half < 2; half++) {
                 float* to = c + r * c_stride + half * LANES;
-                store(to, load(to) + (evens[r][half] + odds[r][half]));
+                store(to, (first ? load(to) : Vector{}) + (evens[r][half] + odds[r][half]));
             }
     }
 }
@@ -387,6 +402,8 @@ WITH_TILES void set_tiles(int upper, int lower) {
         shapes.rows[n] = uint8_t(rows[n]);
         shapes.bytes_of_row[n] = rows[n] ? 4 * TILE : 0;
     }
+    // some compilers take the instruction for one that reads 8 bytes, and leave the others unset
+    asm volatile("" : : "r"(&shapes) : "memory");
     _tile_loadconfig(&shapes);
     upper_rows = upper;
     lower_rows = lower;
@@ -398,9 +415,9 @@ WITH_TILES void release_tiles() {
     upper_rows = lower_rows = 0;
 }
 
-// Does what `pair_tile` does for up to 32 rows.
+// Does what `pair_tile` does for up to 32 rows. Meanwhile it fetches `ahead_step` bytes for each of the steps from `ahead` on.
 WITH_TILES void amx_tile(int rows, const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64_t depth, float* c,
-                         int64_t c_stride) {
+                         int64_t c_stride, const char* ahead, int64_t ahead_step) {
     static_assert(PANEL == 2 * TILE, "two tiles of the panel");
     const int upper = std::min<int>(rows, TILE), lower = rows - upper;
     set_tiles(upper, lower);
@@ -408,15 +425,14 @@ WITH_TILES void amx_tile(int rows, const BFloat16* a, int64_t a_stride, const BF
     float* lower_c = c + TILE * c_stride;
     const int64_t c_bytes = c_stride * sizeof(float), a_bytes = a_stride * sizeof(BFloat16);
     constexpr int64_t PANEL_BYTES = 2 * PANEL * sizeof(BFloat16);
-    _tile_loadd(0, c, c_bytes);
-    _tile_loadd(1, c + TILE, c_bytes);
+    _tile_zero(0);
+    _tile_zero(1);
     if (lower) {
-        _tile_loadd(2, lower_c, c_bytes);
-        _tile_loadd(3, lower_c + TILE, c_bytes);
+        _tile_zero(2);
+        _tile_zero(3);
     }
-    for (int64_t k = 0; k < depth; k += TERMS_OF_TILE, panel += TERMS_OF_TILE * PANEL) {
-        // what is needed some tiles later: panels follow each other
-        for (int64_t n = 0; n < TERMS_OF_TILE * PANEL; n += 32) __builtin_prefetch(panel + 4 * TERMS_OF_TILE * PANEL + n);
+    for (int64_t k = 0; k < depth; k += TERMS_OF_TILE, panel += TERMS_OF_TILE * PANEL, ahead += ahead_step) {
+        fetch(ahead, ahead_step);
         _tile_loadd(4, a + k, a_bytes);
         _tile_loadd(6, panel, PANEL_BYTES);
         _tile_loadd(7, panel + 2 * TILE, PANEL_BYTES);
@@ -440,15 +456,19 @@ constexpr bool has_tiles() { return false; }
 inline void release_tiles() {}
 #endif
 
-// Multiplies `[rows, depth]` by a panel and adds the result to `c`; `depth` is a multiple of TERMS_OF_TILE.
+// Multiplies `[rows, depth]` by a panel and writes the result to `c`; `depth` is a multiple of TERMS_OF_TILE. Meanwhile
+// it fetches `ahead_bytes` from `ahead` on.
 void panel_product(int64_t rows, const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64_t depth, float* c,
-                   int64_t c_stride) {
+                   int64_t c_stride, [[maybe_unused]] const void* ahead, [[maybe_unused]] int64_t ahead_bytes) {
     int64_t row = 0;
 #ifdef HAS_TILE_CODE
     if (has_tiles()) {
-        for (; row < rows; row += 2 * TILE)
+        const int64_t steps = (rows + 2 * TILE - 1) / (2 * TILE) * (depth / TERMS_OF_TILE);
+        // whole lines of the cache
+        const int64_t step = steps ? (ahead_bytes / steps + 63) / 64 * 64 : 0;
+        for (auto from = static_cast<const char*>(ahead); row < rows; row += 2 * TILE, from += step * (depth / TERMS_OF_TILE))
             amx_tile(int(std::min<int64_t>(2 * TILE, rows - row)), a + row * a_stride, a_stride, panel, depth,
-                     c + row * c_stride, c_stride);
+                     c + row * c_stride, c_stride, from, step);
         return;
     }
 #endif
@@ -802,6 +822,7 @@ private:
         int64_t hidden_stride, cell_stride;
         std::vector<float> hidden, cell, squashed, sums;
         std::vector<BFloat16> narrow_hidden, narrow_squashed;  // the same as factors, if these are in bfloat16
+        std::vector<float> bias;  // [blocks, G, PANEL], what the gates of products of bfloat16 do not have yet
         float* chunk;  // [blocks, most, G, PANEL], the gates of some steps
         int64_t most, count, filled, used;
 
@@ -817,9 +838,12 @@ private:
         Scratch chunk(blocks * most * G * PANEL);
         Group group{direction, number, rows, 0, hidden_stride, cell_stride, std::vector<float>(rows * hidden_stride),
                     std::vector<float>(rows * cell_stride), std::vector<float>(rows * cell_stride),
-                    std::vector<float>(packs ? 0 : rows * std::max(G * C, P)),
+                    std::vector<float>(packs ? NARROW * rows * G * PANEL : rows * std::max(G * C, P)),
                     std::vector<BFloat16>(NARROW ? rows * narrow_stride(P_terms) : 0),
-                    std::vector<BFloat16>(NARROW ? rows * narrow_stride(C_terms) : 0), chunk.data(), most, G, 0, 0};
+                    std::vector<BFloat16>(NARROW ? rows * narrow_stride(C_terms) : 0),
+                    std::vector<float>(NARROW ? blocks * G * PANEL : 0), chunk.data(), most, G, 0, 0};
+        for (int64_t block = 0; block < blocks && NARROW && job.below; block++)
+            set_gates(job.bias + direction * G * C, block, &group.bias[block * G * PANEL]);
         for (int64_t r = 0; r < rows; r++) {
             std::copy_n(job.hidden + sentence(direction, number, r) * P, P, &group.hidden[r * hidden_stride]);
             std::copy_n(job.cell + sentence(direction, number, r) * C, C, &group.cell[r * cell_stride]);
@@ -862,7 +886,7 @@ private:
         }
         group.filled = rows.size();
         group.used = 0;
-        for (int64_t block = 0; block < blocks; block++)
+        for (int64_t block = 0; block < blocks && (job.inputs || !NARROW); block++)
             for (int64_t r = 0; r < group.filled; r++) {
                 const float* from = job.inputs ? job.inputs + rows[r] * G * C : job.bias + group.direction * G * C;
                 set_gates(from, block, group.gates(block) + r * G * PANEL);
@@ -884,7 +908,7 @@ private:
         }
     }
 
-    // Adds the products of rows of `below` and the input weights to the gates.
+    // Adds the products of rows of `below` and the input weights to the gates, or sets the gates to products of bfloat16.
     void add_products(Group& group, const std::vector<int64_t>& rows) {
         const int64_t stride = NARROW ? narrow_stride(D_terms) : D + PANEL;
         std::vector<Factor> below(group.filled * stride), panels(packs_inputs ? 0 : G * D_terms * PANEL);
@@ -898,11 +922,17 @@ private:
             const Factor* panel =
                 packs_inputs ? packed_inputs(group.direction) + block * G * D_terms * PANEL : panels.data();
             if constexpr (NARROW) {
+                // the panels of the next block and, a gate at a time, the places of the next rows
+                const int64_t parts = (group.filled + 2 * TILE - 1) / (2 * TILE), bytes = packs_inputs ? 2 * D_terms * PANEL : 0;
                 for (int64_t row = 0; row < group.filled; row += 2 * TILE)
-                    for (int64_t gate = 0; gate < G; gate++)
-                        panel_product(std::min<int64_t>(2 * TILE, group.filled - row), &below[row * stride], stride,
-                                      panel + gate * D_terms * PANEL, D_terms,
-                                      group.gates(block) + (row * G + gate) * PANEL, G * PANEL);
+                    for (int64_t gate = 0; gate < G; gate++) {
+                        float* gates = group.gates(block) + (row * G + gate) * PANEL;
+                        fetch(group.gates(block) + ((row + 2 * TILE) * G + gate * 2 * TILE) * PANEL, 2 * TILE * PANEL * 4);
+                        const BFloat16* own = panel + gate * D_terms * PANEL;
+                        const auto ahead = reinterpret_cast<const char*>(own + G * D_terms * PANEL);
+                        panel_product(std::min<int64_t>(2 * TILE, group.filled - row), &below[row * stride], stride, own,
+                                      D_terms, gates, G * PANEL, ahead + row / (2 * TILE) * bytes / parts, bytes / parts);
+                    }
             } else {
                 add_panels(group, block, below, stride, panel);
             }
@@ -926,20 +956,41 @@ private:
         const int64_t running = group.running;
         if (!packs) add_unpacked(group);
         for (int64_t block = 0; block < blocks; block++) {
-            float* gates = group.gates(block);
+            // products of bfloat16 go where they stay in the first-level cache
+            float* gates = NARROW && packs ? group.sums.data() : group.gates(block);
             for (int64_t gate = 0; gate < G && packs; gate++) {
                 const Factor* panel = packed_recurrent(group.direction) + (G * block + gate) * P_terms * PANEL;
                 if constexpr (NARROW)
+                    // the panel after the next one; of the one after the last gate, the cells below fetch the other half
                     panel_product(running, group.narrow_hidden.data(), narrow_stride(P_terms), panel, P_terms,
-                                  gates + gate * PANEL, G * PANEL);
+                                  gates + gate * PANEL, G * PANEL, panel + 2 * P_terms * PANEL,
+                                  P_terms * PANEL * (gate + 1 < G ? 2 : 1));
                 else
                     for (int64_t k = 0; k < P; k += DEPTH)
                         panel_product(running, &group.hidden[k], group.hidden_stride, panel + k * PANEL,
                                       std::min(DEPTH, P - k), gates + gate * PANEL, G * PANEL, true);
             }
-            for (int64_t r = 0; r < running; r++) update_cells(group, block, r, gates + r * G * PANEL);
+            for (int64_t r = 0; r < running; r++) {
+                float* row = gates + r * G * PANEL;
+                if constexpr (NARROW)
+                    if (packs) {
+                        const BFloat16* half = packed_recurrent(group.direction) + (G * (block + 1) + 1) * P_terms * PANEL +
+                                               P_terms * PANEL / 2;
+                        fetch(half + r * (P_terms * PANEL / 2) / running, P_terms * PANEL / running);
+                        if (block + 1 < blocks) fetch(group.gates(block + 1) + r * G * PANEL, G * PANEL * sizeof(float));
+                        add_gates(group, block, r, row);
+                    }
+                update_cells(group, block, r, row);
+            }
         }
         project(group);
+    }
+
+    // Adds the inputs of a block of gates of a sentence, with the bias, to the recurrent products of bfloat16, `sums`.
+    void add_gates(Group& group, int64_t block, int64_t r, float* sums) {
+        const float *inputs = group.gates(block) + r * G * PANEL, *bias = &group.bias[block * G * PANEL];
+        for (int64_t n = 0; n < G * PANEL; n += LANES)
+            store(sums + n, load(inputs + n) + load(bias + n) + load(sums + n));
     }
 
     // Adds the products of the hidden states of a few sentences and the recurrent weights to their gates.
@@ -953,13 +1004,18 @@ private:
                          group.gates(block) + (r * G + gate) * PANEL);
         };
         if constexpr (NARROW) {
-            // as tiles, which begin with the gates
-            const auto take = [](float* sums, int64_t count, const float* gates) { std::copy_n(gates, count, sums); };
-            const auto give = [](const float* sums, int64_t count, float* gates) { std::copy_n(sums, count, gates); };
-            for (int64_t r = 0; r < group.running; r++) each_block(r, &group.sums[r * G * C], take);
+            std::fill_n(group.sums.begin(), group.running * G * C, 0.f);
             pair_product(group.running, group.narrow_hidden.data(), narrow_stride(P_terms), weight, P, G * C,
                          group.sums.data());
-            for (int64_t r = 0; r < group.running; r++) each_block(r, &group.sums[r * G * C], give);
+            for (int64_t r = 0; r < group.running; r++) {
+                const float* bias = group.bias.data();
+                // gates are where their bias is, among all blocks
+                each_block(r, &group.sums[r * G * C], [&](const float* sums, int64_t count, float* gates) {
+                    const int64_t column = sums - &group.sums[r * G * C], gate = column / C, block = column % C / PANEL;
+                    const float* own = bias + (block * G + gate) * PANEL;
+                    for (int64_t n = 0; n < count; n++) gates[n] = gates[n] + own[n] + sums[n];
+                });
+            }
         } else {
             product(group, group.hidden, group.hidden_stride, weight,
                     scales_from(job.recurrent_scales, group.direction * G * C), P, G * C,
@@ -1032,14 +1088,15 @@ private:
     void multiply_squashed(Group& group) {
         const int64_t running = group.running;
         const Weight* weight = output + group.direction * C * P;
-        if (NARROW || !packs) std::fill_n(group.hidden.begin(), running * group.hidden_stride, 0.f);
+        if (!packs) std::fill_n(group.hidden.begin(), running * group.hidden_stride, 0.f);
         if constexpr (NARROW) {
             const BFloat16* squashed = group.narrow_squashed.data();
             const int64_t stride = narrow_stride(C_terms);
             if (packs) {
                 for (int64_t column = 0; column < P; column += PANEL)
                     panel_product(running, squashed, stride, packed_output(group.direction) + column * C_terms, C_terms,
-                                  &group.hidden[column], group.hidden_stride);
+                                  &group.hidden[column], group.hidden_stride,
+                                  packed_output(group.direction) + column * C_terms + OUTPUT_AHEAD, 2 * C_terms * PANEL);
             } else {
                 std::fill_n(group.sums.begin(), running * P, 0.f);
                 pair_product(running, squashed, stride, weight, C, P, group.sums.data());
