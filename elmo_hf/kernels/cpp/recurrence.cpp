@@ -330,8 +330,8 @@ void plain_product(const float* a, int64_t a_stride, const Weight* weight, const
 // ---- products of bfloat16
 //
 // The sums are those of the instruction TDPBF16PS: of 32 terms, the even and the odd ones are each summed from zero, and
-// then both sums together are added to the result, which begins at zero. A product of two numbers in bfloat16 is exact in float32, so all
-// processors compute the same.
+// then both sums together are added to the result, which begins at zero. A product of two numbers in bfloat16 is exact in
+// float32, so all processors compute the same.
 
 int64_t padded_terms(int64_t depth) { return (depth + TERMS_OF_TILE - 1) / TERMS_OF_TILE * TERMS_OF_TILE; }
 
@@ -415,7 +415,7 @@ WITH_TILES void release_tiles() {
     upper_rows = lower_rows = 0;
 }
 
-// Does what `pair_tile` does for up to 32 rows. Meanwhile it fetches `ahead_step` bytes for each of the steps from `ahead` on.
+// Does what `pair_tile` does for up to 32 rows. Meanwhile it fetches `ahead_step` bytes in each step, from `ahead` on.
 WITH_TILES void amx_tile(int rows, const BFloat16* a, int64_t a_stride, const BFloat16* panel, int64_t depth, float* c,
                          int64_t c_stride, const char* ahead, int64_t ahead_step) {
     static_assert(PANEL == 2 * TILE, "two tiles of the panel");
