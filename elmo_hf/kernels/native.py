@@ -31,7 +31,7 @@ HIGHEST = {"AVX2": "x86-64-v3", "AVX512": "x86-64-v4"}
 SLOWER = "1.3 to 4.8"
 
 # `elmo_job_version` of the libraries that this file can call
-JOB_VERSION = 3
+JOB_VERSION = 4
 
 # largest allowed distance between two levels, whose numbers are below 1
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
@@ -42,8 +42,10 @@ FORWARD = {
     torch.bfloat16: "elmo_forward_bfloat16",
     torch.int8: "elmo_forward_int8",
 }
-# the one for weights in bfloat16 that multiplies them as they are, with inputs and hidden states in bfloat16 too
-PRODUCTS = "elmo_forward_bfloat16_products"
+BACKWARD = {torch.float32: "elmo_backward", torch.bfloat16: "elmo_backward_bfloat16"}
+# what is added to the names of those that multiply bfloat16 as it is, with both factors in bfloat16
+PRODUCTS = "_products"
+RUNS = (*FORWARD.values(), *BACKWARD.values(), *(table[torch.bfloat16] + PRODUCTS for table in (FORWARD, BACKWARD)))
 
 
 class NotBuiltError(RuntimeError):
@@ -103,7 +105,7 @@ def open_library(path: Path) -> ctypes.CDLL:
         raise NotBuiltError(f"{path} cannot be used: {one_line(error)}") from error
     if version != JOB_VERSION:
         raise NotBuiltError(f"{path} has version {version}, and this elmo_hf needs {JOB_VERSION}")
-    for name in (*FORWARD.values(), PRODUCTS, "elmo_backward", "elmo_has_bfloat16_products", "elmo_has_tiles"):
+    for name in (*RUNS, "elmo_has_bfloat16_products", "elmo_has_tiles"):
         getattr(library, name).restype = ctypes.c_bool
     return library
 
@@ -184,10 +186,14 @@ def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
         own_state = (state[0].to(dtype), state[1].to(dtype))
         output, final = backend.forward(LstmCall(inputs.to(dtype), own_maps, batch_sizes, own_state, own), None)
         found += [output, *final]
-    buffers = torch.empty_like(gates), random(2, sum(batch_sizes), cell_width)
-    output, final = backend.forward(LstmCall(gates, None, batch_sizes, state, weights), buffers)
-    saved = Saved(*buffers, output, *state)
-    return [*found, output, *backend.backward(saved, batch_sizes, weights, (output, *final))]
+        if store is as_integers:
+            continue
+        own_gates = gates.to(dtype)
+        buffers = torch.empty_like(own_gates), random(2, sum(batch_sizes), cell_width).to(dtype)
+        output, final = backend.forward(LstmCall(own_gates, None, batch_sizes, own_state, own), buffers)
+        saved = Saved(*buffers, output, *own_state)
+        found += [output, *backend.backward(saved, batch_sizes, own, (output, *final))]
+    return found
 
 
 class NativeBackend:
@@ -229,22 +235,18 @@ class NativeBackend:
             if all(any(fits(weight, dtype=kind) for kind in kinds) for weight in weights):
                 return None
         fitting = fits(*tensors, *weights, dtype=torch.float32)
-        return None if fitting else "it takes plain float32 tensors on a CPU"
+        return None if fitting else "it takes plain tensors on a CPU, in float32, or bfloat16 where that is faster"
 
     def forward(self, call: LstmCall, buffers: tuple[torch.Tensor, torch.Tensor] | None) -> Output:
         """Run all steps; see `Backend.forward`. All sums are in float32, also those of bfloat16."""
-        dtype, inputs = call.inputs.dtype, call.inputs.float().contiguous()
+        inputs = call.inputs.contiguous()
         # copies, which become the final state
         hidden, cell = (
             part.to(torch.float32, copy=True, memory_format=torch.contiguous_format) for part in call.state
         )
-        outputs = hidden.new_empty(len(hidden), sum(call.batch_sizes), hidden.shape[2])
+        outputs = inputs.new_empty(len(hidden), sum(call.batch_sizes), hidden.shape[2])
         tensors = {"hidden": hidden, "cell": cell, "outputs": outputs} | more_tensors(call)
-        # what is saved has the dtype of the call
-        wide = list(buffers or ())
-        if dtype != torch.float32:
-            wide = [torch.empty_like(buffer, dtype=torch.float32) for buffer in wide]
-        tensors |= zip(("gates", "cells"), wide, strict=False)
+        tensors |= zip(("gates", "cells"), buffers or (), strict=False)
         if call.projections is None:
             tensors["inputs"] = inputs
         else:
@@ -253,14 +255,10 @@ class NativeBackend:
             for name, weight in zip(names, call.projections.weights, strict=True):
                 tensors |= stored(name, weight)
             tensors |= {"below": inputs, "bias": call.projections.bias.contiguous()}
-        function = FORWARD[torch.int8 if isinstance(call.weights.recurrent, ScaledIntegers) else dtype]
-        if dtype == torch.bfloat16 and (has_tiles() if self.products is None else self.products):
-            function = PRODUCTS
+        integers = isinstance(call.weights.recurrent, ScaledIntegers)
+        function = FORWARD[torch.int8 if integers else inputs.dtype] + self.kind_of_products(inputs.dtype)
         run_job(function, call.batch_sizes, call.weights, tensors, self.library)
-        if dtype != torch.float32:
-            for buffer, values in zip(buffers or (), wide, strict=True):
-                buffer.copy_(values)
-        return outputs.to(dtype), (hidden.to(dtype), cell.to(dtype))
+        return outputs, (hidden.to(inputs.dtype), cell.to(inputs.dtype))
 
     def backward(
         self,
@@ -269,18 +267,19 @@ class NativeBackend:
         weights: LstmWeights,
         gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     ) -> Gradients:
-        """Run all steps backward; see `Backend.backward`."""
+        """Run all steps backward; see `Backend.backward`. All sums are in float32, also those of bfloat16."""
         dtype = saved.outputs.dtype
         # copies, which become the gradients of the projected hidden states and of the initial state
-        outputs, hidden, cell = (
-            part.to(torch.float32, copy=True, memory_format=torch.contiguous_format) for part in gradients
+        outputs = gradients[0].to(dtype, copy=True, memory_format=torch.contiguous_format)
+        hidden, cell = (
+            part.to(torch.float32, copy=True, memory_format=torch.contiguous_format) for part in gradients[1:]
         )
-        gates = saved.gates.float().contiguous()
+        gates = saved.gates.contiguous()
         result = torch.empty_like(gates)
         tensors = {
             "gates": gates,
-            "cells": saved.cells.float().contiguous(),
-            "outputs": saved.outputs.float().contiguous(),
+            "cells": saved.cells.contiguous(),
+            "outputs": saved.outputs.contiguous(),
             "cell": saved.initial_cell.float().contiguous(),
             "outputs_gradient": outputs,
             "hidden_gradient": hidden,
@@ -288,18 +287,19 @@ class NativeBackend:
             "gradients": result,
             **more_tensors(saved),
         }
-        # the code for this pass multiplies in float32
-        wide = weights._replace(
-            recurrent=weights.recurrent.float(), output=None if weights.output is None else weights.output.float()
-        )
-        run_job("elmo_backward", batch_sizes, wide, tensors, self.library)
-        return result.to(dtype), outputs.to(dtype), hidden.to(dtype), cell.to(dtype)
+        run_job(BACKWARD[dtype] + self.kind_of_products(dtype), batch_sizes, weights, tensors, self.library)
+        return result, outputs, hidden.to(dtype), cell.to(dtype)
+
+    def kind_of_products(self, dtype: torch.dtype) -> str:
+        """Return what is added to the name of a function: whether it multiplies bfloat16 as it is."""
+        products = dtype == torch.bfloat16 and (has_tiles() if self.products is None else self.products)
+        return PRODUCTS if products else ""
 
 
 def more_tensors(source: LstmCall | Saved) -> dict[str, torch.Tensor]:
-    """Return what a call, or what it saved, has of `carried` and `dropout`, in float32."""
-    given = {"carried": source.carried, "dropout": source.dropout}
-    return {name: tensor.float().contiguous() for name, tensor in given.items() if tensor is not None}
+    """Return what a call, or what it saved, has of `carried`, and of `dropout`, in float32."""
+    given = {"carried": source.carried, "dropout": None if source.dropout is None else source.dropout.float()}
+    return {name: tensor.contiguous() for name, tensor in given.items() if tensor is not None}
 
 
 def stored(name: str, weight: torch.Tensor) -> dict[str, torch.Tensor]:

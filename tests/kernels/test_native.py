@@ -148,7 +148,7 @@ class Wrong:
 
 
 @pytest.mark.skipif(len(native.usable_libraries()) < 2, reason="there is only one level for this processor")
-@pytest.mark.parametrize("function", [*native.FORWARD.values(), native.PRODUCTS, "elmo_backward"])
+@pytest.mark.parametrize("function", native.RUNS)
 def test_a_level_that_computes_other_numbers_than_the_lowest_is_not_used(
     function: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -128,6 +128,14 @@ inline float widened(BFloat16 value) {
     return result;
 }
 
+// the first `count` numbers of a vector; the others are zero
+inline Vector load_some(const BFloat16* from, int64_t count) {
+    if (count == LANES) return load(from);
+    Vector values{};
+    for (int64_t n = 0; n < count; n++) values[n] = widened(from[n]);
+    return values;
+}
+
 // Rounds to the nearest, a tie to even; what is no number stays so.
 inline BFloat16 narrowed(float value) {
     uint32_t bits;
@@ -144,6 +152,23 @@ inline void narrow(const float* from, int64_t count, BFloat16* to) {
         *reinterpret_cast<BFloat16s*>(to + n) = __builtin_convertvector(upper, BFloat16s);
     }
     for (; n < count; n++) to[n] = narrowed(from[n]);
+}
+
+// Copies numbers, each to the type of its place.
+inline void convert(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
+inline void convert(const BFloat16* from, int64_t count, BFloat16* to) { std::copy_n(from, count, to); }
+inline void convert(const float* from, int64_t count, BFloat16* to) { narrow(from, count, to); }
+inline void convert(const BFloat16* from, int64_t count, float* to) {
+    int64_t n = 0;
+    for (; n + LANES <= count; n += LANES) store(to + n, load(from + n));
+    for (; n < count; n++) to[n] = widened(from[n]);
+}
+
+// Returns numbers in float32: where they are, or in `copy`.
+inline const float* as_floats(const float* from, int64_t, float*) { return from; }
+inline const float* as_floats(const BFloat16* from, int64_t count, float* copy) {
+    convert(from, count, copy);
+    return copy;
 }
 
 // Integers have a scale for each output. The product of the two is what torch makes of them.
@@ -689,14 +714,15 @@ void share(int64_t count, int64_t threads, Work work) {
 }  // namespace
 
 // The arguments; the fields are those of `Job` in native.py. Whoever changes them raises `elmo_job_version`. The leading
-// 2 is the direction, of which there may be one. There are 4 gates G, or 5 with a highway.
+// 2 is the direction, of which there may be one. There are 4 gates G, or 5 with a highway. What `void` points to has the
+// type of the weights; numbers of words beside weights that are integers are in float32.
 struct Job {
-    const float* inputs;      // [2, rows, G * C], the inputs of the gates i, f, g, o, r of each packed word, or null, then:
-    const float* below;       // [2, rows, D], the output of the layer below for each packed word,
+    const void* inputs;       // [2, rows, G * C], the inputs of the gates i, f, g, o, r of each packed word, or null, then:
+    const void* below;        // [2, rows, D], the output of the layer below for each packed word,
     const void* forward;      // [G * C, D], the input weights of both directions,
     const void* backward;
     const float* bias;        // [2, G * C]
-    const float* carried;     // [2, rows, C], what a highway carries around the cell, or null
+    const void* carried;      // [2, rows, C], what a highway carries around the cell, or null
     const float* dropout;     // [2, sentences, P], the factors of the hidden states, or null
     const void* recurrent;    // [2, P, G * C]
     const void* output;       // [2, C, P], or null if P is C
@@ -707,14 +733,14 @@ struct Job {
     const float* output_scales;     // [2, P]
     float* hidden;            // [2, sentences, P], longest first: the initial state, overwritten by the final one
     float* cell;              // [2, sentences, C], likewise
-    float* outputs;           // [2, words, P]
-    float* gates;             // [2, words, G * C], saved for the backward pass, or null
-    float* cells;             // [2, words, C], likewise
+    void* outputs;            // [2, words, P]
+    void* gates;              // [2, words, G * C], saved for the backward pass, or null
+    void* cells;              // [2, words, C], likewise
     // The backward pass reads the initial `cell`, and `outputs`, `gates` and `cells` of the forward pass.
-    float* outputs_gradient;  // [2, words, P], overwritten by the gradients of the hidden states before clip and dropout
+    void* outputs_gradient;   // [2, words, P], overwritten by the gradients of the hidden states before clip and dropout
     float* hidden_gradient;   // [2, sentences, P], of the final state, overwritten by that of the initial one
     float* cell_gradient;     // [2, sentences, C], likewise
-    float* gradients;         // [2, words, G * C], of the gate inputs
+    void* gradients;          // [2, words, G * C], of the gate inputs
     const int64_t* batch_sizes;  // [length], the number of running sentences at each time
     int64_t length, sentences, words, rows, input_width, width, cell_width, threads, directions;
     float cell_clip, projection_clip;
@@ -751,6 +777,11 @@ public:
 private:
     static constexpr bool NARROW = std::is_same<Factor, BFloat16>::value;
     static_assert(!NARROW || std::is_same<Weight, BFloat16>::value, "the weights are not rounded here");
+    // of what each word has
+    using Number = typename std::conditional<std::is_same<Weight, BFloat16>::value, BFloat16, float>::type;
+    const Number* inputs = static_cast<const Number*>(job.inputs);
+    const Number* below = static_cast<const Number*>(job.below);
+    const Number* carried = static_cast<const Number*>(job.carried);
     const Weight* recurrent = static_cast<const Weight*>(job.recurrent);
     const Weight* output = static_cast<const Weight*>(job.output);
     const int64_t D = job.input_width, blocks = padded(C) / PANEL;
@@ -886,24 +917,28 @@ private:
         }
         group.filled = rows.size();
         group.used = 0;
-        for (int64_t block = 0; block < blocks && (job.inputs || !NARROW); block++)
+        for (int64_t block = 0; block < blocks && (inputs || !NARROW); block++)
             for (int64_t r = 0; r < group.filled; r++) {
-                const float* from = job.inputs ? job.inputs + rows[r] * G * C : job.bias + group.direction * G * C;
-                set_gates(from, block, group.gates(block) + r * G * PANEL);
+                float* gates = group.gates(block) + r * G * PANEL;
+                if (inputs)
+                    set_gates(inputs + rows[r] * G * C, block, gates);
+                else
+                    set_gates(job.bias + group.direction * G * C, block, gates);
             }
-        if (!job.inputs) add_products(group, rows);
+        if (!inputs) add_products(group, rows);
     }
 
     // Copies a block of each gate.
-    void set_gates(const float* from, int64_t block, float* to) {
+    template <class From>
+    void set_gates(const From* from, int64_t block, float* to) {
         for (int64_t gate = 0; gate < G; gate++, to += PANEL) {
-            const float* share = from + gate * C + block * PANEL;
+            const From* share = from + gate * C + block * PANEL;
             if (block < C / PANEL) {
                 store(to, load(share));
                 store(to + LANES, load(share + LANES));
             } else {
                 std::fill_n(to, PANEL, 0.f);
-                std::copy_n(share, C % PANEL, to);
+                convert(share, C % PANEL, to);
             }
         }
     }
@@ -911,12 +946,8 @@ private:
     // Adds the products of rows of `below` and the input weights to the gates, or sets the gates to products of bfloat16.
     void add_products(Group& group, const std::vector<int64_t>& rows) {
         const int64_t stride = NARROW ? narrow_stride(D_terms) : D + PANEL;
-        std::vector<Factor> below(group.filled * stride), panels(packs_inputs ? 0 : G * D_terms * PANEL);
-        for (int64_t r = 0; r < group.filled; r++)
-            if constexpr (NARROW)
-                narrow(job.below + rows[r] * D, D, &below[r * stride]);
-            else
-                std::copy_n(job.below + rows[r] * D, D, &below[r * stride]);
+        std::vector<Factor> factors(group.filled * stride), panels(packs_inputs ? 0 : G * D_terms * PANEL);
+        for (int64_t r = 0; r < group.filled; r++) convert(below + rows[r] * D, D, &factors[r * stride]);
         for (int64_t block = 0; block < blocks; block++) {
             if (!packs_inputs) pack_inputs(group.direction, block, panels.data());
             const Factor* panel =
@@ -930,23 +961,23 @@ private:
                         fetch(group.gates(block) + ((row + 2 * TILE) * G + gate * 2 * TILE) * PANEL, 2 * TILE * PANEL * 4);
                         const BFloat16* own = panel + gate * D_terms * PANEL;
                         const auto ahead = reinterpret_cast<const char*>(own + G * D_terms * PANEL);
-                        panel_product(std::min<int64_t>(2 * TILE, group.filled - row), &below[row * stride], stride, own,
+                        panel_product(std::min<int64_t>(2 * TILE, group.filled - row), &factors[row * stride], stride, own,
                                       D_terms, gates, G * PANEL, ahead + row / (2 * TILE) * bytes / parts, bytes / parts);
                     }
             } else {
-                add_panels(group, block, below, stride, panel);
+                add_panels(group, block, factors, stride, panel);
             }
         }
     }
 
     // Adds the products with the panels of a block of cells.
-    void add_panels(Group& group, int64_t block, const std::vector<float>& below, int64_t stride, const float* panel) {
+    void add_panels(Group& group, int64_t block, const std::vector<float>& factors, int64_t stride, const float* panel) {
         for (int64_t k = 0, size = std::min(DEPTH, D); k < D; k += DEPTH, panel += G * size * PANEL) {
             size = std::min(DEPTH, D - k);
             // a few rows at a time, which stay in the first-level cache for all gates
             for (int64_t row = 0; row < group.filled; row += ROWS)
                 for (int64_t gate = 0; gate < G; gate++)
-                    panel_product(std::min<int64_t>(ROWS, group.filled - row), &below[row * stride + k], stride,
+                    panel_product(std::min<int64_t>(ROWS, group.filled - row), &factors[row * stride + k], stride,
                                   panel + gate * size * PANEL, size, group.gates(block) + (row * G + gate) * PANEL,
                                   G * PANEL, true);
         }
@@ -1054,8 +1085,7 @@ private:
         const int64_t row = place(group, r), count = std::min<int64_t>(PANEL, C - block * PANEL);
         // beyond the last cell the hidden states are 0, as there is nothing to carry
         float around[PANEL] = {};
-        if (job.carried)
-            std::copy_n(job.carried + (row + group.direction * (job.rows - job.words)) * C + block * PANEL, count, around);
+        if (carried) convert(carried + (row + group.direction * (job.rows - job.words)) * C + block * PANEL, count, around);
         for (int lane = 0; lane < PANEL; lane += LANES) {
             float* gate = gates + lane;
             const Vector i = sigmoid(load(gate)), f = sigmoid(load(gate + PANEL));
@@ -1063,7 +1093,7 @@ private:
             const Vector now = clip(f * load(cell + lane) + i * g, job.cell_clip);
             store(cell + lane, now);
             Vector result = o * hyperbolic_tangent(now);
-            if (job.carried) {
+            if (carried) {
                 const Vector share = sigmoid(load(gate + 4 * PANEL)), other = load(around + lane);
                 result = other + share * (result - other);
                 if (job.gates) store(gate + 4 * PANEL, share);
@@ -1080,8 +1110,8 @@ private:
         }
         if (!job.gates) return;
         for (int64_t gate = 0; gate < G; gate++)
-            std::copy_n(gates + gate * PANEL, count, job.gates + (row * G + gate) * C + block * PANEL);
-        std::copy_n(cell, count, job.cells + row * C + block * PANEL);
+            convert(gates + gate * PANEL, count, static_cast<Number*>(job.gates) + (row * G + gate) * C + block * PANEL);
+        convert(cell, count, static_cast<Number*>(job.cells) + row * C + block * PANEL);
     }
 
     // Sets the hidden states to the products of the squashed cells and the output weights.
@@ -1131,7 +1161,7 @@ private:
                 const float* factors = job.dropout + sentence(group.direction, group.number, r) * P;
                 for (int64_t n = 0; n < P; n++) hidden[n] *= factors[n];
             }
-            std::copy_n(hidden, P, job.outputs + place(group, r) * P);
+            convert(hidden, P, static_cast<Number*>(job.outputs) + place(group, r) * P);
         }
         narrow_rows(group.hidden, group.hidden_stride, P, group.narrow_hidden, P_terms, running);
     }
@@ -1139,6 +1169,7 @@ private:
 
 // The backward pass: what each step needs from the next one. Torch computes the gradients of the weights, which are
 // products over all words.
+template <class Number, class Factor = float>
 class Backward : Division {
 public:
     explicit Backward(const Job& job) : Division{job} {}
@@ -1149,30 +1180,47 @@ public:
     }
 
 private:
-    const float* recurrent = static_cast<const float*>(job.recurrent);
-    const float* output = static_cast<const float*>(job.output);
-    const int64_t recurrent_size = padded(P) * G * C, output_size = output ? padded(C) * P : 0;
-    Scratch packed{directions * (recurrent_size + output_size)};
+    static constexpr bool NARROW = std::is_same<Factor, BFloat16>::value;
+    static_assert(!NARROW || std::is_same<Number, BFloat16>::value, "the weights are not rounded here");
+    const Number* recurrent = static_cast<const Number*>(job.recurrent);
+    const Number* output = static_cast<const Number*>(job.output);
+    const Number* outputs = static_cast<const Number*>(job.outputs);
+    const Number* cells = static_cast<const Number*>(job.cells);
+    const Number* carried = static_cast<const Number*>(job.carried);
+    // terms of the products as they are packed
+    const int64_t gate_terms = NARROW ? padded_terms(G * C) : G * C, P_terms = NARROW ? padded_terms(P) : P;
+    const int64_t recurrent_size = padded(P) * gate_terms, output_size = output ? padded(C) * P_terms : 0;
+    const int64_t size = recurrent_size + output_size;
+    Scratch packed{int64_t(directions * size * sizeof(Factor) / sizeof(float))};
 
-    float* packed_recurrent(int64_t direction) { return packed.data() + direction * (recurrent_size + output_size); }
-    float* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
+    Factor* packed_recurrent(int64_t direction) { return reinterpret_cast<Factor*>(packed.data()) + direction * size; }
+    Factor* packed_output(int64_t direction) { return packed_recurrent(direction) + recurrent_size; }
 
     // Packs a share of the panels of both matrices of a direction, transposed.
     void pack_part(int64_t direction, int64_t part) {
-        const auto pack_share = [&](const float* weight, int64_t depth, int64_t width, float* to) {
+        const auto pack_share = [&](const Number* weight, int64_t depth, int64_t terms, int64_t width, Factor* to) {
             const int64_t panels = padded(width) / PANEL;
-            for (int64_t panel = panels * part / PARTS; panel < panels * (part + 1) / PARTS; panel++)
-                pack_rows(weight + panel * PANEL * depth, nullptr, std::min<int64_t>(PANEL, width - panel * PANEL), depth, depth,
-                          to + panel * PANEL * depth);
+            for (int64_t panel = panels * part / PARTS; panel < panels * (part + 1) / PARTS; panel++) {
+                const Number* from = weight + panel * PANEL * depth;
+                const int64_t count = std::min<int64_t>(PANEL, width - panel * PANEL);
+                if constexpr (NARROW)
+                    pack_pairs_of_rows(from, count, depth, depth, terms, to + panel * PANEL * terms);
+                else
+                    pack_rows(from, nullptr, count, depth, depth, to + panel * PANEL * depth);
+            }
         };
-        pack_share(recurrent + direction * P * G * C, G * C, P, packed_recurrent(direction));
-        if (output) pack_share(output + direction * C * P, P, C, packed_output(direction));
+        pack_share(recurrent + direction * P * G * C, G * C, gate_terms, P, packed_recurrent(direction));
+        if (output) pack_share(output + direction * C * P, P, P_terms, C, packed_output(direction));
     }
 
     void run_group(int64_t direction, int64_t group) {
         const int64_t rows = count_of(group, job.sentences);
         const int64_t hidden_stride = padded(P) + PANEL, cell_stride = padded(C) + PANEL, gradient_stride = G * C + PANEL;
+        // a job that failed may have kept the tiles, and others use them too
+        release_tiles();
         std::vector<float> hidden(rows * hidden_stride), cell(rows * cell_stride), middle(rows * cell_stride);
+        std::vector<float> incoming(P);
+        std::vector<Factor> factors(NARROW ? rows * (std::max(gate_terms, P_terms) + TERMS_OF_TILE) : 0);
         Scratch gradients(rows * gradient_stride);
         for (int64_t r = 0; r < rows; r++) {
             std::copy_n(job.hidden_gradient + sentence(direction, group, r) * P, P, &hidden[r * hidden_stride]);
@@ -1183,63 +1231,86 @@ private:
             start -= job.batch_sizes[time];
             const int64_t running = count_of(group, job.batch_sizes[time]);
             for (int64_t r = 0; r < running; r++)
-                add_gradients(word(direction, group, start, r), sentence(direction, group, r), &hidden[r * hidden_stride]);
-            product(running, hidden.data(), hidden_stride, output ? packed_output(direction) : nullptr, P, C,
-                    middle.data(), cell_stride);
+                add_gradients(word(direction, group, start, r), sentence(direction, group, r), &hidden[r * hidden_stride],
+                              incoming.data());
+            product(running, hidden.data(), hidden_stride, output ? packed_output(direction) : nullptr, P, P_terms, C,
+                    middle.data(), cell_stride, factors.data());
             for (int64_t r = 0; r < running; r++) {
+                const auto compute = [&](const auto* before) {
+                    cell_gradients(word(direction, group, start, r), direction, before, &middle[r * cell_stride],
+                                   &cell[r * cell_stride], gradients.data() + r * gradient_stride);
+                };
                 // the previous word has the same index in its step
-                const float* before = time ? job.cells + word(direction, group, start - job.batch_sizes[time - 1], r) * C
-                                           : job.cell + sentence(direction, group, r) * C;
-                cell_gradients(word(direction, group, start, r), direction, before, &middle[r * cell_stride],
-                               &cell[r * cell_stride], gradients.data() + r * gradient_stride);
+                if (time)
+                    compute(cells + word(direction, group, start - job.batch_sizes[time - 1], r) * C);
+                else
+                    compute(job.cell + sentence(direction, group, r) * C);
             }
-            product(running, gradients.data(), gradient_stride, packed_recurrent(direction), G * C, P, hidden.data(),
-                    hidden_stride);
+            product(running, gradients.data(), gradient_stride, packed_recurrent(direction), G * C, gate_terms, P,
+                    hidden.data(), hidden_stride, factors.data());
         }
         for (int64_t r = 0; r < rows; r++) {
             std::copy_n(&hidden[r * hidden_stride], P, job.hidden_gradient + sentence(direction, group, r) * P);
             std::copy_n(&cell[r * cell_stride], C, job.cell_gradient + sentence(direction, group, r) * C);
         }
+        release_tiles();
     }
 
-    // Adds the gradients of a hidden state from the next step and from the output; a clipped one passes none.
-    void add_gradients(int64_t word, int64_t sentence, float* hidden) {
-        float* gradient = job.outputs_gradient + word * P;
-        const float* result = job.outputs + word * P;
+    // Adds the gradients of a hidden state from the next step and from the output; a clipped one passes none. `copies`
+    // has room for a hidden state.
+    void add_gradients(int64_t word, int64_t sentence, float* hidden, float* copies) {
+        Number* gradient = static_cast<Number*>(job.outputs_gradient) + word * P;
+        const Number* result = outputs + word * P;
+        const float* incoming = as_floats(gradient, P, copies);
         for (int64_t n = 0; n < P; n++) {
-            const float sum = (hidden[n] + gradient[n]) * (job.dropout ? job.dropout[sentence * P + n] : 1.f);
-            hidden[n] = gradient[n] = !output || std::fabs(result[n]) < job.projection_clip ? sum : 0.f;
+            const float sum = (hidden[n] + incoming[n]) * (job.dropout ? job.dropout[sentence * P + n] : 1.f);
+            hidden[n] = !output || std::fabs(widened(result[n])) < job.projection_clip ? sum : 0.f;
         }
+        convert(hidden, P, gradient);
     }
 
-    // Multiplies `[rows, depth]` by a packed matrix, or copies it if there is none.
-    void product(int64_t rows, const float* a, int64_t a_stride, const float* panels, int64_t depth, int64_t width,
-                 float* c, int64_t c_stride) {
-        if (!panels)
+    // Multiplies `[rows, depth]` by a packed matrix, or copies it if there is none. `factors` has room for the rows.
+    void product(int64_t rows, const float* a, int64_t a_stride, const Factor* panels, int64_t depth,
+                 [[maybe_unused]] int64_t terms, int64_t width, float* c, int64_t c_stride,
+                 [[maybe_unused]] Factor* factors) {
+        if (!panels) {
             for (int64_t r = 0; r < rows; r++) std::copy_n(a + r * a_stride, width, c + r * c_stride);
-        else
+        } else if constexpr (NARROW) {
+            // no power of two
+            const int64_t stride = terms + TERMS_OF_TILE;
+            for (int64_t r = 0; r < rows; r++) {
+                narrow(a + r * a_stride, depth, factors + r * stride);
+                std::fill_n(factors + r * stride + depth, terms - depth, BFloat16(0));
+            }
+            for (int64_t column = 0; column < width; column += PANEL) {
+                const Factor* panel = panels + column * terms;
+                panel_product(rows, factors, stride, panel, terms, c + column, c_stride, panel + terms * PANEL,
+                              terms * PANEL * sizeof(Factor));
+            }
+        } else {
             for (int64_t column = 0; column < width; column += PANEL)
                 for (int64_t k = 0; k < depth; k += DEPTH)
                     panel_product(rows, a + k, a_stride, panels + column * depth + k * PANEL,
                                   std::min(DEPTH, depth - k), c + column, c_stride, k > 0);
+        }
     }
 
     // Computes the gradients of the gates and of the previous cell from those of the squashed cell, `middle`, and the cell.
-    void cell_gradients(int64_t word, int64_t direction, const float* before, const float* middle, float* cell,
+    template <class Before>
+    void cell_gradients(int64_t word, int64_t direction, const Before* before, const float* middle, float* cell,
                         float* gradients) {
-        const float* gates = job.gates + word * G * C;
-        const float* carried = job.carried ? job.carried + (word + direction * (job.rows - job.words)) * C : nullptr;
-        const float* cells = job.cells + word * C;
+        const Number *gates = static_cast<const Number*>(job.gates) + word * G * C, *own_cells = cells + word * C;
+        const Number* around = carried ? carried + (word + direction * (job.rows - job.words)) * C : nullptr;
         // `count` is a constant where a whole vector is read, so that no copy is left of its loads and stores
         const auto compute = [&](int64_t n, auto count) {
-            const auto read = [&](const float* from) { return load_some(from + n, count); };
+            const auto read = [&](const auto* from) { return load_some(from + n, count); };
             const auto write = [&](float* to, Vector values) { store_some(to + n, values, count); };
             const Vector i = read(gates), f = read(gates + C), g = read(gates + 2 * C), o = read(gates + 3 * C);
-            const Vector now = read(cells), squashed = hyperbolic_tangent(now), limit = Vector{} + job.cell_clip;
+            const Vector now = read(own_cells), squashed = hyperbolic_tangent(now), limit = Vector{} + job.cell_clip;
             Vector m = read(middle);
-            if (carried) {
+            if (around) {
                 const Vector share = read(gates + 4 * C);
-                write(gradients + 4 * C, m * (o * squashed - read(carried)) * share * (1.f - share));
+                write(gradients + 4 * C, m * (o * squashed - read(around)) * share * (1.f - share));
                 m *= share;
             }
             const Vector sum = read(cell) + m * o * (1.f - squashed * squashed);
@@ -1254,7 +1325,7 @@ private:
         int64_t n = 0;
         for (; n + LANES <= C; n += LANES) compute(n, std::integral_constant<int64_t, LANES>());
         if (n < C) compute(n, C - n);
-        std::copy_n(gradients, G * C, job.gradients + word * G * C);
+        convert(gradients, G * C, static_cast<Number*>(job.gradients) + word * G * C);
     }
 };
 
@@ -1278,10 +1349,12 @@ extern "C" bool elmo_forward_bfloat16(const Job* job) { return run<Forward<BFloa
 // its sums are those of products of bfloat16
 extern "C" bool elmo_forward_bfloat16_products(const Job* job) { return run<Forward<BFloat16, BFloat16>>(*job); }
 extern "C" bool elmo_forward_int8(const Job* job) { return run<Forward<int8_t>>(*job); }
-extern "C" bool elmo_backward(const Job* job) { return run<Backward>(*job); }
+extern "C" bool elmo_backward(const Job* job) { return run<Backward<float>>(*job); }
+extern "C" bool elmo_backward_bfloat16(const Job* job) { return run<Backward<BFloat16>>(*job); }
+extern "C" bool elmo_backward_bfloat16_products(const Job* job) { return run<Backward<BFloat16, BFloat16>>(*job); }
 
 // Returns the version of `Job` and of these functions: raise it, and JOB_VERSION in native.py, when one of them changes.
-extern "C" int elmo_job_version() { return 3; }
+extern "C" int elmo_job_version() { return 4; }
 
 // Returns whether products of bfloat16 run on AMX tiles here.
 extern "C" bool elmo_has_tiles() { return has_tiles(); }
