@@ -197,8 +197,8 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     positive, natural, share = number(int, 1), number(int, 0), number(float, 0)
     training.add_argument(
         "--optimizer",
-        choices=("adamw_torch", "adagrad"),
-        default="adamw_torch",
+        choices=("adamw_torch_fused", "adagrad"),
+        default="adamw_torch_fused",
         help="bilm-tf: adagrad (default: %(default)s)",
     )
     training.add_argument(
@@ -217,7 +217,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
             200,
             "steps in which the learning rate rises; below 1, a share of all steps",
         ),
-        ("--weight-decay", share, 0.01, "of adamw_torch"),
+        ("--weight-decay", share, 0.01, "of adamw_torch_fused"),
         ("--clip-norm", share, 1.0, "most that the norm of the gradient may be; bilm-tf: 10"),
         ("--accumulate", positive, 1, "batches of a step"),
         ("--save-steps", positive, 500, "steps from one checkpoint, and measurement, to the next"),
