@@ -121,7 +121,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", help="a sentence a line, plain or compressed")
-    parser.add_argument("--model", default="elmo-tiny-en")
+    parser.add_argument("--model", default="elmo-small-en")
     parser.add_argument("--sentences", type=int, default=100_000)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--formats", nargs="+", default=[".npy", ".hdf5", ".npz", ".safetensors", ".parquet"])

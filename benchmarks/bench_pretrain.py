@@ -2,8 +2,9 @@
 
     python benchmarks/bench_pretrain.py TEXT --vocab vocab.txt --threads 2
 
-The model has the sizes of elmo-tiny-en. Batches of 128 streams of 20 words, 1,024 sampled words, dropout 0.1, Adagrad
-and the gradient clipped by its norm are as bilm-tf trains. A word is counted once for both directions.
+The model has two layers with 256 cells, projected to 128. Batches of 128 streams of 20 words, 1,024 sampled words,
+dropout 0.1, Adagrad and the gradient clipped by its norm are as bilm-tf trains. A word is counted once for both
+directions.
 """
 
 import argparse

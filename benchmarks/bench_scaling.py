@@ -103,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("embed", "train"))
     parser.add_argument("text", type=Path, help="a tokenised sentence a line, plain or .gz")
-    parser.add_argument("--model", default="elmo-tiny-en", help="a folder, or elmo-tiny-en")
+    parser.add_argument("--model", default="elmo-small-en", help="a folder, or elmo-small-en")
     parser.add_argument("--sentences", type=int, default=12000, help="how many of the text are taken")
     parser.add_argument("--steps", type=int, default=30, help="of a training")
     options = parser.parse_args()

@@ -21,7 +21,7 @@ import torch
 from task_results import read_sets
 from torch import nn
 
-from elmo_hf import ELMO_TINY_EN
+from elmo_hf import ELMO_SMALL_EN
 from elmo_hf.embedding import embed, load
 
 
@@ -117,7 +117,7 @@ def main() -> None:
     """Train the classifiers and report."""
     parser = argparse.ArgumentParser(description="Measure which layer knows parts of speech.")
     parser.add_argument("files", nargs="+", help="train, dev and test; or one file")
-    parser.add_argument("--model", default=ELMO_TINY_EN, help="folder of the biLM; elmo-tiny-en by default")
+    parser.add_argument("--model", default=ELMO_SMALL_EN, help="folder of the biLM; elmo-small-en by default")
     parser.add_argument("--seeds", type=int, default=3, help="trainings, each with its own seed (default: 3)")
     parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
     options = parser.parse_args()

@@ -32,7 +32,7 @@ from tqdm import tqdm
 from transformers.utils import logging
 
 from elmo_hf import (
-    ELMO_TINY_EN,
+    ELMO_SMALL_EN,
     ElmoConfig,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
@@ -262,7 +262,7 @@ def part_of(train: Sequence[Example], part: float, seed: int = 0) -> list[Exampl
 
 def add_training(parser: argparse.ArgumentParser) -> None:
     """Describe the options of the model and of its training, which other benchmarks have too."""
-    parser.add_argument("--model", default=ELMO_TINY_EN, help="folder of the biLM; elmo-tiny-en by default")
+    parser.add_argument("--model", default=ELMO_SMALL_EN, help="folder of the biLM; elmo-small-en by default")
     parser.add_argument("--word-vectors", help="file of word vectors that the head reads beside ELMo")
     parser.add_argument("--word-vectors-dim", type=int, help="width of word vectors that are learned with the task")
     parser.add_argument("--train-word-vectors", action="store_true", help="train the vectors of the file")

@@ -3,7 +3,7 @@
     python benchmarks/text_curve.py text.gz --texts 30000x20 300000x8 --task tags.conll --head linear --work curve
 
 Takes sentences at random, as many words of each file, so that the smaller texts are parts of the larger ones. For
-each size it builds a vocabulary, trains an ELMo of the size of elmo-tiny-en with examples/pretrain.py, and runs
+each size it builds a vocabulary, trains an ELMo of 3 million parameters with examples/pretrain.py, and runs
 task_results.py on it. The last row is the same head without ELMo. `30000x20` is 30,000 words, read 20 times: read
 small texts more often. `--work` keeps what is finished: run the command again to go on, or with another task.
 """

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from elmo_hf import ELMO_TINY_EN, ElmoError
+from elmo_hf import ELMO_SMALL_EN, ElmoError
 from elmo_hf.data.corpus import read_lines
 from elmo_hf.embedding import embed, load
 from elmo_hf.embedding.vectors import Vectors
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("train", help="the file to learn from: SemCor")
     parser.add_argument("tests", nargs="+", metavar="test", help="files to test")
     parser.add_argument("--senses", required=True, help="WordNet's index.sense, or a table")
-    parser.add_argument("--model", default=ELMO_TINY_EN, help="folder of the biLM; elmo-tiny-en by default")
+    parser.add_argument("--model", default=ELMO_SMALL_EN, help="folder of the biLM; elmo-small-en by default")
     parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -52,7 +52,7 @@ def export(model_dir: str | Path, output: str | Path, *, format: str = "allennlp
     A model that was converted and not trained gives the arrays of its original, bit by bit, in float32.
 
     Args:
-        model_dir: The folder of a model, of any class and precision, or `elmo-tiny-en`.
+        model_dir: The folder of a model, of any class and precision, or `elmo-small-en`.
         output: The folder to create; it must not exist.
         format: One of `FORMATS`.
 

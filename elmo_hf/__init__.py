@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .bundled import ELMO_TINY_EN
+from .bundled import ELMO_SMALL_EN
 from .errors import ElmoError
 
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "ELMO_TINY_EN",
+    "ELMO_SMALL_EN",
     "ElmoConfig",
     "ElmoError",
     "ElmoForCoreferenceResolution",

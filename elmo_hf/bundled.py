@@ -3,10 +3,10 @@
 from pathlib import Path
 
 
-NAME = "elmo-tiny-en"
+NAME = "elmo-small-en"
 """The name of the model in commands, in `from_pretrained` of the ELMo classes, and in functions that take a folder."""
 
-ELMO_TINY_EN = str(Path(__file__).with_name(NAME))
+ELMO_SMALL_EN = str(Path(__file__).with_name(NAME))
 """The folder of a small English ELMo with its softmax, as a `str`, because some libraries refuse other paths. Its
 README.md says how it was made."""
 
@@ -15,10 +15,10 @@ def model_folder(name: str | Path) -> Path:
     """Return the folder of a model.
 
     Args:
-        name: A path, or `elmo-tiny-en`, the model that comes with the package. A folder of that name comes first.
+        name: A path, or `elmo-small-en`, the model that comes with the package. A folder of that name comes first.
     """
     folder = Path(name)
-    return Path(ELMO_TINY_EN) if str(name) == NAME and not folder.exists() else folder
+    return Path(ELMO_SMALL_EN) if str(name) == NAME and not folder.exists() else folder
 
 
-__all__ = ["ELMO_TINY_EN", "NAME", "model_folder"]
+__all__ = ["ELMO_SMALL_EN", "NAME", "model_folder"]

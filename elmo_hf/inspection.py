@@ -33,7 +33,7 @@ DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bf
 
 
 def describe(folder: str | Path) -> list[tuple[str, str]]:
-    """Describe a model folder, or `elmo-tiny-en`, which comes with the package.
+    """Describe a model folder, or `elmo-small-en`, which comes with the package.
 
     Returns:
         Rows of a name and a value.
@@ -59,7 +59,7 @@ def describe(folder: str | Path) -> list[tuple[str, str]]:
 
 
 def read_config(folder: str | Path) -> ElmoConfig:
-    """Read the configuration of a model folder, or of `elmo-tiny-en`, which comes with the package.
+    """Read the configuration of a model folder, or of `elmo-small-en`, which comes with the package.
 
     Raises:
         ElmoError: If the folder has no configuration, or that of another kind of model.

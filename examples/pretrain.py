@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SCHEDULES = ("constant", "constant_with_warmup", "cosine", "inverse_sqrt", "linear", "polynomial")
 # the model that comes with the package
-BUNDLED = "elmo-tiny-en"
+BUNDLED = "elmo-small-en"
 # sentences by which the vocabulary is checked
 CHECKED_SENTENCES = 10_000
 # the folder in --output of the text as it was read, until the training has ended

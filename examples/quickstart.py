@@ -9,7 +9,7 @@ import numpy as np
 from transformers import AutoModelForMaskedLM, AutoTokenizer, FillMaskPipeline, PreTrainedTokenizerBase, pipeline
 from transformers.utils import logging
 
-from elmo_hf import ELMO_TINY_EN, ElmoModel
+from elmo_hf import ELMO_SMALL_EN, ElmoModel
 from elmo_hf.embedding import Vectors, embed
 
 
@@ -36,7 +36,7 @@ MEANINGS = {
 }
 
 # none of these is in the model's vocabulary
-UNSEEN = ("democratically", "preachers", "shipbuilders", "truthfulness")
+UNSEEN = ("skateboarders", "shipbuilders", "colorfully", "kindheartedness")
 
 OTHER_SENTENCES = (
     "the king went into the city with his men .",
@@ -61,9 +61,9 @@ def main() -> None:
     """Run the demonstration."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    tokenizer = AutoTokenizer.from_pretrained(ELMO_TINY_EN)
-    model = AutoModelForMaskedLM.from_pretrained(ELMO_TINY_EN)
-    print(f"The model: elmo-tiny-en, {model.num_parameters():,} parameters, English")
+    tokenizer = AutoTokenizer.from_pretrained(ELMO_SMALL_EN)
+    model = AutoModelForMaskedLM.from_pretrained(ELMO_SMALL_EN)
+    print(f"The model: elmo-small-en, {model.num_parameters():,} parameters, English")
 
     show_meanings(model.elmo, tokenizer)
     show_unseen_words(model.elmo, tokenizer)
@@ -95,7 +95,7 @@ def show_unseen_words(model: ElmoModel, tokenizer: PreTrainedTokenizerBase) -> N
     # layer 0 sees each word by itself, without a sentence
     known, unseen = unit_vectors(model, tokenizer, [" ".join(vocabulary), " ".join(UNSEEN)], layers=0)
     for word, similarities in zip(UNSEEN, unseen @ known.T, strict=True):
-        print(f"   {word:14}  {', '.join(vocabulary[i] for i in nearest(similarities, 4))}")
+        print(f"   {word:15}  {', '.join(vocabulary[i] for i in nearest(similarities, 4))}")
 
 
 def show_neighbours(model: ElmoModel, tokenizer: PreTrainedTokenizerBase) -> None:

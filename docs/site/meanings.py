@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo_hf import ELMO_TINY_EN
+from elmo_hf import ELMO_SMALL_EN
 from elmo_hf.embedding import embed, load
 
 
@@ -32,7 +32,7 @@ LOWEST = 0.5
 
 def similarities(sentences: list[str]) -> np.ndarray:
     """Compute the cosine of the word's vectors in each two sentences, `[sentences, sentences]`."""
-    model, tokenizer = load(ELMO_TINY_EN)
+    model, tokenizer = load(ELMO_SMALL_EN)
     words = [sentence.split() for sentence in sentences]
     vectors = np.stack(
         [rows[text.index(WORD)] for rows, text in zip(embed(model, tokenizer, words), words, strict=True)]

@@ -17,14 +17,14 @@ def add_demo(commands: Commands, shared: argparse.ArgumentParser) -> None:
         description="Serve a page on which you write sentences and see a word's neighbours, the similarity of words, "
         "words filled in, perplexity word by word, and the layers. It needs no network. Ctrl-C ends it. Needs pip "
         'install "elmo_hf[demo]".',
-        epilog="example: elmo-hf demo my-elmo elmo-tiny-en --open",
+        epilog="example: elmo-hf demo my-elmo elmo-small-en --open",
     )
     parser.add_argument(
         "models",
         nargs="*",
         default=[NAME],
         metavar="MODEL",
-        help="the models to choose from on the page: folders, or names on the Hub (default: elmo-tiny-en). On this "
+        help="the models to choose from on the page: folders, or names on the Hub (default: elmo-small-en). On this "
         "machine you can type other ones on the page; visitors from elsewhere cannot",
     )
     parser.add_argument(

@@ -19,9 +19,9 @@ def add_copy(commands: Commands, shared: argparse.ArgumentParser) -> None:
         help="copy a model with the code that it needs elsewhere",
         description="Copy a model folder with the code of this version, so that any script loads the copy with "
         "trust_remote_code=True, also where elmo_hf is not installed. The weights are the same to the byte.",
-        epilog="example: elmo-hf copy elmo-tiny-en my-elmo",
+        epilog="example: elmo-hf copy elmo-small-en my-elmo",
     )
-    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-tiny-en")
+    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-small-en")
     parser.add_argument("output", type=Path, metavar="OUTPUT", help="folder to create; it must not exist")
     parser.set_defaults(run=_copy)
 

@@ -132,7 +132,7 @@ def add_export(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "the format cannot hold. Or write the model as ONNX, for programs without PyTorch.",
         epilog="example: elmo-hf export my-elmo --format allennlp-hdf5 --output original",
     )
-    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-tiny-en")
+    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-small-en")
     parser.add_argument(
         "--format",
         default="allennlp-hdf5",
@@ -184,7 +184,7 @@ def add_inspect(commands: Commands, shared: argparse.ArgumentParser) -> None:
         description="Show the sizes, layers, parameters, tokenizer and origin of a model. Its weights are not loaded.",
         epilog="example: elmo-hf inspect my-elmo",
     )
-    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-tiny-en")
+    parser.add_argument("model", type=model_folder, metavar="DIR", help="model folder, or elmo-small-en")
     parser.set_defaults(run=_inspect)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from elmo_hf.bundled import ELMO_TINY_EN, model_folder
+from elmo_hf.bundled import ELMO_SMALL_EN, model_folder
 from elmo_hf.errors import ElmoError
 
 
@@ -107,10 +107,10 @@ def add_model(parser: Any) -> None:
     """Give a command, or a group of its options, the option --model."""
     parser.add_argument(
         "--model",
-        default=ELMO_TINY_EN,
+        default=ELMO_SMALL_EN,
         type=model_folder,
         metavar="DIR",
-        help="model folder (default: elmo-tiny-en, the small English model that comes with this package)",
+        help="model folder (default: elmo-small-en, the small English model that comes with this package)",
     )
 
 

@@ -119,7 +119,7 @@ def add_perplexity(commands: Commands, shared: argparse.ArgumentParser) -> None:
         epilog="example: elmo-hf perplexity my-elmo heldout.txt --tokenized",
     )
     parser.add_argument(
-        "model", type=model_folder, metavar="MODEL", help="model folder with a softmax, or elmo-tiny-en"
+        "model", type=model_folder, metavar="MODEL", help="model folder with a softmax, or elmo-small-en"
     )
     add_files(parser)
     add_tokenized(parser)

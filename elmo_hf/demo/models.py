@@ -45,7 +45,7 @@ class DemoModel:
     Words are shown as the user wrote them: a mask is `[MASK]`, whatever the tokenizer calls it.
 
     Args:
-        name: A model folder, `elmo-tiny-en`, or a name on the Hub.
+        name: A model folder, `elmo-small-en`, or a name on the Hub.
 
     Attributes:
         name: The name.

@@ -132,7 +132,7 @@ def build_page(models: Sequence[str] = (NAME,), *, any_model: bool = False) -> g
     """Build the page.
 
     Args:
-        models: The models that a visitor can choose: folders, `elmo-tiny-en`, or names on the Hub.
+        models: The models that a visitor can choose: folders, `elmo-small-en`, or names on the Hub.
         any_model: Whether a visitor may type another folder of this machine, or another name.
     """
     with gr.Blocks(title="ELMo: words in context", analytics_enabled=False, delete_cache=(3600, 3600)) as page:

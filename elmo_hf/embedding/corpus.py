@@ -48,7 +48,7 @@ def embed_corpus(
     an interruption.
 
     Args:
-        folder: A model folder, as `elmo-hf convert` writes it, or `elmo-tiny-en`, which comes with the package.
+        folder: A model folder, as `elmo-hf convert` writes it, or `elmo-small-en`, which comes with the package.
         sentences: For each sentence a text, which the tokenizer splits, a list of words, or a `Sentence`, whose key
             names its vectors. To resume a run, pass all sentences again, from the first one.
         output: The new file. Its suffix chooses the format: `.npz`, `.hdf5`, `.safetensors`, `.parquet` or `.npy`

@@ -18,7 +18,7 @@ class LazyModel:
     """A model that is loaded at its first use. Copies and pickles hold its name, and load it again.
 
     Args:
-        name: A model folder, or `elmo-tiny-en`, which comes with the package.
+        name: A model folder, or `elmo-small-en`, which comes with the package.
         device: The device that computes, as PyTorch names it.
         layers: `"mix"`, `"sum"`, `"top"`, the number of a layer, or `"all"`, as in `elmo_hf.embedding.embed`.
         batch_size: The number of sentences that are computed at once.

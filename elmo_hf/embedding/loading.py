@@ -30,7 +30,7 @@ def load(
     weights that the configuration does not call for, integers, and NaN. `load` raises an error for each of these.
 
     Args:
-        folder: A model folder, as `elmo-hf convert` writes it, or `elmo-tiny-en`, which comes with the package.
+        folder: A model folder, as `elmo-hf convert` writes it, or `elmo-small-en`, which comes with the package.
         model_class: The class to load; by default the model without a head.
         remedy: What to do with a damaged model, for the messages of errors.
 

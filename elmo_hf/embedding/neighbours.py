@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from elmo_hf import __version__
-from elmo_hf.bundled import ELMO_TINY_EN
+from elmo_hf.bundled import ELMO_SMALL_EN
 from elmo_hf.errors import ElmoError
 from elmo_hf.files import refuse_existing
 
@@ -98,7 +98,7 @@ class NeighbourIndex:
         cls,
         path: str | Path,
         sentences: PlacedSentences,
-        model: str | Path = ELMO_TINY_EN,
+        model: str | Path = ELMO_SMALL_EN,
         *,
         layers: str | int = "mix",
         batch_size: int = 32,
@@ -114,7 +114,7 @@ class NeighbourIndex:
             path: The folder to create.
             sentences: The file, the line and the words of each sentence, as
                 `elmo_hf.data.corpus.read_placed_sentences` yields them.
-            model: A model folder, or `elmo-tiny-en`.
+            model: A model folder, or `elmo-small-en`.
             layers: `"mix"`, `"sum"`, `"top"` or the number of a layer, as in `elmo_hf.embedding.embed`; `"all"`
                 concatenates the vectors of all layers.
             batch_size: The number of sentences that are computed at once.
@@ -150,7 +150,7 @@ class NeighbourIndex:
     def open(
         cls,
         path: str | Path,
-        model: str | Path = ELMO_TINY_EN,
+        model: str | Path = ELMO_SMALL_EN,
         *,
         layers: str | int | None = None,
         device: str = "cpu",

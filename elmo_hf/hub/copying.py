@@ -32,7 +32,7 @@ def copy_model(folder: str | Path, output: str | Path) -> None:
     an older folder up to date. Checkpoints of a training and other files are left out.
 
     Args:
-        folder: The model folder, or `elmo-tiny-en`, which comes with the package.
+        folder: The model folder, or `elmo-small-en`, which comes with the package.
         output: The folder to create; it appears once it is complete.
 
     Raises:

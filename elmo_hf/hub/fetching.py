@@ -20,7 +20,7 @@ def fetch_model(name: str | Path) -> Path:
     """Return the folder of a model; one on the Hub is downloaded to the cache first, without its code.
 
     Args:
-        name: A folder, `elmo-tiny-en`, or `ORG/NAME` on the Hub. A folder of that name comes first.
+        name: A folder, `elmo-small-en`, or `ORG/NAME` on the Hub. A folder of that name comes first.
 
     Raises:
         ElmoError: If the Hub has no such model, or cannot be reached.

@@ -87,7 +87,7 @@ def export_onnx(model: ElmoPreTrainedModel | str | Path, path: str | Path) -> Pa
     trained on single sentences reads only those.
 
     Args:
-        model: A model; or a model folder, or `elmo-tiny-en`. A folder is exported with the logits of its task or
+        model: A model; or a model folder, or `elmo-small-en`. A folder is exported with the logits of its task or
             masked language model if it was saved with one, and else as vectors.
         path: The file to create; it must not exist.
 

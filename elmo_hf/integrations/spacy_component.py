@@ -90,7 +90,7 @@ def _similarity(one: Doc | Span | Token, other: Doc | Span | Token) -> float:
 @Language.factory(
     "elmo",
     assigns=["doc.tensor"],
-    default_config={"model": "elmo-tiny-en", "layers": "mix", "batch_size": 32, "device": "cpu"},
+    default_config={"model": "elmo-small-en", "layers": "mix", "batch_size": 32, "device": "cpu"},
 )
 def make_elmo(
     nlp: Language,  # noqa: ARG001 - spaCy's
@@ -105,7 +105,7 @@ def make_elmo(
     Args:
         nlp: The pipeline.
         name: The component's name in the pipeline.
-        model: A model folder, or `elmo-tiny-en`, which comes with the package.
+        model: A model folder, or `elmo-small-en`, which comes with the package.
         layers: As in `elmo_hf.embedding.embed`; `"all"` concatenates the vectors of all layers.
         batch_size: The number of sentences that are computed at once.
         device: The device that computes, as PyTorch names it.

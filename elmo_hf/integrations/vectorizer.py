@@ -41,7 +41,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     pool and device asks for it. Other processes, such as those of `n_jobs`, keep vectors of their own.
 
     Args:
-        model: A model folder, or `elmo-tiny-en`, which comes with the package.
+        model: A model folder, or `elmo-small-en`, which comes with the package.
         layers: `"mix"`, `"sum"`, `"top"` or the number of a layer, as in `elmo_hf.embedding.embed`; `"all"`
             concatenates the vectors of all layers.
         pool: `"mean"` or `"max"`, over the words without the boundary tokens. A text without words gives zeros.
@@ -53,7 +53,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __init__(
         self,
-        model: str | Path = "elmo-tiny-en",
+        model: str | Path = "elmo-small-en",
         *,
         layers: str | int = "mix",
         pool: str = "mean",

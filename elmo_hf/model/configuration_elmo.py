@@ -62,7 +62,7 @@ MONOTONIC = ("relu", "tanh")
 
 
 def find_model(name: str | PathLike[str]) -> str | PathLike[str]:
-    """Return the folder of `elmo-tiny-en`, the model in the package elmo_hf, if it is installed; else the name."""
+    """Return the folder of `elmo-small-en`, the model in the package elmo_hf, if it is installed; else the name."""
     try:
         from elmo_hf.bundled import NAME, model_folder
     except ImportError:
@@ -217,7 +217,7 @@ class ElmoConfig(PreTrainedConfig):
     def get_config_dict(
         cls, pretrained_model_name_or_path: str | PathLike[str], **kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Read as `PreTrainedConfig.get_config_dict` does, and `elmo-tiny-en` from the package elmo_hf."""
+        """Read as `PreTrainedConfig.get_config_dict` does, and `elmo-small-en` from the package elmo_hf."""
         return super().get_config_dict(find_model(pretrained_model_name_or_path), **kwargs)
 
     @property

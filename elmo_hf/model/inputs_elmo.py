@@ -346,7 +346,7 @@ def check_words(labels: torch.Tensor, config: ElmoConfig) -> torch.Tensor:
     Raises:
         ValueError: If a label is not a word of the vocabulary.
     """
-    # CODEPATH: tokenizers whose mask token is not a word of the vocabulary, such as that of elmo-tiny-en
+    # CODEPATH: tokenizers whose mask token is not a word of the vocabulary, such as that of elmo-small-en
     if config.unk_token_id is not None:
         labels = labels.masked_fill(labels == config.vocab_size, config.unk_token_id)
     wrong = labels[(labels != IGNORED) & ((labels < 1) | (labels >= config.vocab_size))]

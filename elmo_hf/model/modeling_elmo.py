@@ -228,7 +228,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Load as `PreTrainedModel.from_pretrained` does, then freeze what the configuration says is not trained.
 
         Args:
-            pretrained_model_name_or_path: A folder, a name on the Hub, or `elmo-tiny-en`, which comes with the
+            pretrained_model_name_or_path: A folder, a name on the Hub, or `elmo-small-en`, which comes with the
                 package elmo_hf. `None` with a `state_dict`.
             *args: Passed on.
             **kwargs: Passed on, too.

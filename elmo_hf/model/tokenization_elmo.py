@@ -205,7 +205,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     def from_pretrained(
         cls, pretrained_model_name_or_path: str | PathLike[str], *args: Any, **kwargs: Any
     ) -> "ElmoTokenizer":
-        """Load as `PreTrainedTokenizerBase.from_pretrained` does, and `elmo-tiny-en` from the package elmo_hf."""
+        """Load as `PreTrainedTokenizerBase.from_pretrained` does, and `elmo-small-en` from the package elmo_hf."""
         return super().from_pretrained(find_model(pretrained_model_name_or_path), *args, **kwargs)
 
     @classmethod

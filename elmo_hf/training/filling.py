@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import torch
 
-from elmo_hf.bundled import ELMO_TINY_EN
+from elmo_hf.bundled import ELMO_SMALL_EN
 from elmo_hf.embedding.loading import load, move_to_device
 from elmo_hf.embedding.occurrences import check_position
 from elmo_hf.errors import ElmoError
@@ -54,7 +54,7 @@ class WordFiller:
     """A language model that suggests words for a place in a sentence.
 
     Args:
-        model: A model folder with a softmax, or `elmo-tiny-en`.
+        model: A model folder with a softmax, or `elmo-small-en`.
         device: The device that computes, as PyTorch names it.
 
     Attributes:
@@ -65,7 +65,7 @@ class WordFiller:
         ElmoError: If there is no such model, it has no softmax, or its vocabulary does not fit it.
     """
 
-    def __init__(self, model: str | Path = ELMO_TINY_EN, *, device: str = "cpu") -> None:
+    def __init__(self, model: str | Path = ELMO_SMALL_EN, *, device: str = "cpu") -> None:
         read_config(model)
         loaded, tokenizer = load(model, ElmoForMaskedLM)
         self.tokenizer = check_words_are_known(model, loaded, tokenizer)

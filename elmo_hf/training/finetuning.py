@@ -180,7 +180,7 @@ def load_task_model(
 
     Args:
         cls: `ElmoForTokenClassification`, `ElmoForSequenceClassification` or `ElmoForQuestionAnswering`.
-        name: A folder, a name on the Hub, or `elmo-tiny-en`.
+        name: A folder, a name on the Hub, or `elmo-small-en`.
         labels: All labels of the data; none for a task that has no labels, and `None` for regression.
         default_head: The head for a language model if `fields` names none.
         head_fields: Other fields for the head of a language model, where `fields` has none.

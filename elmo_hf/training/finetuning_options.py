@@ -38,7 +38,7 @@ class FineTuningOptions:
         dataset_config: The configuration of the data set, if it has several.
         splits: The names of its splits for training, development and test.
         labels: Labels that do not occur in the training data.
-        model: A folder, a name on the Hub, or `elmo-tiny-en`.
+        model: A folder, a name on the Hub, or `elmo-small-en`.
         head: The head of the model; `None` keeps the model's own, or the task's default.
         head_hidden_size: The width of each direction of the head's biLSTMs; `None` keeps the configuration's.
         mix_at: `input`, `output` or `both`; `None` keeps the configuration's.
@@ -80,7 +80,7 @@ class FineTuningOptions:
     dataset_config: str | None = None
     splits: tuple[str, ...] = ("train", "validation", "test")
     labels: tuple[str, ...] = ()
-    model: str = "elmo-tiny-en"
+    model: str = "elmo-small-en"
     head: str | None = None
     head_hidden_size: int | None = None
     mix_at: str | None = None
@@ -236,7 +236,7 @@ def add_options(
 def _add_model_options(
     model: Any, heads: Sequence[str], usual_head: str, head_hidden_size: int, dropout: float
 ) -> None:
-    model.add_argument("--model", default="elmo-tiny-en", help="a folder or a name on the Hub (default: %(default)s)")
+    model.add_argument("--model", default="elmo-small-en", help="a folder or a name on the Hub (default: %(default)s)")
     model.add_argument("--head", choices=heads, help=f"default: the model's own, or {usual_head}")
     model.add_argument(
         "--head-hidden-size",

@@ -140,7 +140,7 @@ def load_language_model(folder: str | Path) -> tuple[ElmoForPreTraining, ElmoTok
 
     Args:
         folder: A model folder, from a training or from `elmo-hf convert` with a checkpoint that has a softmax; or
-            `elmo-tiny-en`, which comes with the package.
+            `elmo-small-en`, which comes with the package.
 
     Raises:
         ElmoError: If it has no softmax, or no vocabulary that fits the softmax, or a part is missing or damaged.

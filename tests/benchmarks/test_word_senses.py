@@ -7,7 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from elmo_hf import ELMO_TINY_EN, ElmoError
+from elmo_hf import ElmoError
+from support.english import ELMO_TINY_EN
 
 
 BANK = ("bank", "n")

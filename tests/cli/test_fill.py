@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shows_the_words_for_each_mask(capsys: Captured) -> None:
-    # elmo-tiny-en has learned this
+    # elmo-small-en has learned this
     assert main(["fill", "the people of the United [MASK] .", "I do not <MASK> what you [MASK].", "--top", "2"]) == 0
 
     tables = [table.splitlines() for table in capsys.readouterr().out.split("\n\n")]

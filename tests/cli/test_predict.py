@@ -146,7 +146,7 @@ def test_half_a_character_in_another_field_stays(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["elmo-tiny-en", "--text=a"], "elmo-tiny-en is a language model .*`elmo-hf fill`"),
+        (["elmo-small-en", "--text=a"], "elmo-small-en is a language model .*`elmo-hf fill`"),
         (["MODEL", "no.txt"], r"no\.txt cannot be read"),
         (["MODEL", "--text=a", "--device=moon"], "no device 'moon'"),
         (["MODEL", "--text=a", "--output=out.txt"], r"out\.txt does not tell the format"),

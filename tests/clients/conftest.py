@@ -7,7 +7,8 @@ import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from clients.annotated import ANNOTATED, NAMES
-from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf import ElmoForTokenClassification, ElmoTokenizer
+from support.english import ELMO_TINY_EN
 
 
 @pytest.fixture(scope="session")

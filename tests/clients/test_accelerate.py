@@ -8,7 +8,8 @@ import torch
 from packaging.version import Version
 from transformers import AutoModel, AutoModelForTokenClassification
 
-from elmo_hf import ELMO_TINY_EN, ElmoTokenizer
+from elmo_hf import ElmoTokenizer
+from support.english import ELMO_TINY_EN
 
 
 pytest.importorskip("accelerate")

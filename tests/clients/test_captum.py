@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoTokenizer
+from elmo_hf import ElmoForSequenceClassification, ElmoTokenizer
+from support.english import ELMO_TINY_EN
 
 
 attr = pytest.importorskip("captum.attr")

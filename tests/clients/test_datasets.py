@@ -9,7 +9,8 @@ import pytest
 import torch
 from transformers import AutoTokenizer, DataCollatorWithPadding
 
-from elmo_hf import ELMO_TINY_EN, ElmoTokenizer
+from elmo_hf import ElmoTokenizer
+from support.english import ELMO_TINY_EN
 
 
 datasets = pytest.importorskip("datasets")

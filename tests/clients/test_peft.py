@@ -8,7 +8,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from clients.annotated import ANNOTATED, NAMES
-from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf import ElmoForTokenClassification, ElmoTokenizer
+from support.english import ELMO_TINY_EN
 
 
 # peft asks for it by its old name

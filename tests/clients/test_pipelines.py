@@ -9,8 +9,9 @@ import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from clients.annotated import ANNOTATED, Annotated
-from elmo_hf import ELMO_TINY_EN, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf import ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.prediction import predict
+from support.english import ELMO_TINY_EN
 
 
 Tagger = Callable[[str], ElmoForTokenClassification]

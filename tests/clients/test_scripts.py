@@ -15,7 +15,7 @@ import pytest
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from clients.annotated import ANNOTATED
-from elmo_hf import ELMO_TINY_EN
+from support.english import ELMO_TINY_EN
 
 
 pytestmark = pytest.mark.slow

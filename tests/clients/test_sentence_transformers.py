@@ -7,8 +7,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from elmo_hf import ELMO_TINY_EN, ElmoTokenizer
+from elmo_hf import ElmoTokenizer
 from elmo_hf.integrations.vectorizer import ElmoVectorizer
+from support.english import ELMO_TINY_EN
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

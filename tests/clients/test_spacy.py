@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoTokenizer
+from elmo_hf import ELMO_SMALL_EN, ElmoError, ElmoTokenizer
 
 
 spacy = pytest.importorskip("spacy")
@@ -26,7 +26,7 @@ def nlp() -> "spacy.Language":
 
 def expected(words: list[str], tokenizer: ElmoTokenizer) -> np.ndarray:
     """`[words, H]`, the sentence by itself."""
-    model = AutoModel.from_pretrained(ELMO_TINY_EN).eval()
+    model = AutoModel.from_pretrained(ELMO_SMALL_EN).eval()
     with torch.no_grad():
         return model(**tokenizer([words], is_split_into_words=True, return_tensors="pt")).last_hidden_state[0, 1:-1]
 
@@ -64,7 +64,7 @@ def test_vectors_of_the_vocabulary_do_not_hide_those_of_the_sentence() -> None:
 
 def test_a_saved_pipeline_names_the_model(tmp_path: Path) -> None:
     pipeline = spacy.blank("en")
-    pipeline.add_pipe("elmo", config={"model": ELMO_TINY_EN, "layers": 0})
+    pipeline.add_pipe("elmo", config={"model": ELMO_SMALL_EN, "layers": 0})
 
     pipeline.to_disk(tmp_path / "pipeline")
 

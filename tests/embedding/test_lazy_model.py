@@ -57,7 +57,7 @@ def test_is_pickled_without_its_weights(bilm_model: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "layer", "message"),
-    [("absent", "mix", "absent is not a model folder"), ("elmo-tiny-en", 3, "There is no layer '3'")],
+    [("absent", "mix", "absent is not a model folder"), ("elmo-small-en", 3, "There is no layer '3'")],
 )
 def test_what_is_not_there_is_named_at_once(name: str, layer: int, message: str) -> None:
     with pytest.raises(ElmoError, match=message):

@@ -50,7 +50,7 @@ def test_every_test_file_is_at_the_path_of_a_module(test_file: Path) -> None:
 
 def test_public_names_of_the_package() -> None:
     assert elmo_hf.__all__ == [
-        "ELMO_TINY_EN",
+        "ELMO_SMALL_EN",
         "ElmoConfig",
         "ElmoError",
         "ElmoForCoreferenceResolution",

@@ -9,11 +9,12 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification
+from elmo_hf import ElmoError, ElmoForTokenClassification
 from elmo_hf.data.frames import read_frames
 from elmo_hf.prediction import predict
 from elmo_hf.prediction.formats import write_results
 from elmo_hf.prediction.tasks import make_task
+from support.english import ELMO_TINY_EN
 from support.task_models import task_model
 
 

@@ -16,9 +16,10 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, EvalPrediction
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoTokenizer
+from elmo_hf import ElmoError, ElmoTokenizer
 from elmo_hf.data.records import LabelledText, read_records
 from elmo_hf.prediction import load, predict
+from support.english import ELMO_TINY_EN
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_classification.py"

@@ -16,11 +16,12 @@ from safetensors.torch import load_file
 from transformers import AutoModelForTokenClassification, EvalPrediction, pipeline
 
 from elmo_hf import ElmoError, ElmoTokenizer
-from elmo_hf.bundled import ELMO_TINY_EN
+from elmo_hf.bundled import ELMO_SMALL_EN
 from elmo_hf.data.tagged import TaggedSentence, read_conll_words, read_tagged
 from elmo_hf.hub.cards import PLACEHOLDER
 from elmo_hf.prediction import load, predict
 from elmo_hf.training import frozen_layers
+from support.english import ELMO_TINY_EN
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_ner.py"
@@ -106,7 +107,7 @@ def test_learns_names(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert language_model["task"] == "language-modeling"
     assert (task["task"], task["base_model"], task["text"]) == (
         "token-classification",
-        "elmo-tiny-en",
+        "elmo-small-en",
         ["train.conll"],
     )
     words = sum(len(words.split()) for words, _ in SENTENCES * 2)
@@ -210,7 +211,7 @@ def test_a_resumed_training_ends_with_the_same_weights(run: Run, tmp_path: Path)
 
 
 def test_the_bilm_is_trained_if_it_is_to_be(run: Run) -> None:
-    before = load_file(f"{ELMO_TINY_EN}/model.safetensors")
+    before = load_file(f"{ELMO_SMALL_EN}/model.safetensors")
     for name, options, same in ("a", [], True), ("b", ["--no-layers-once"], True), ("c", ["--unfreeze"], False):
         run("--epochs=1", f"--output={name}", *options)
         after = load_file(f"{name}/model.safetensors")

@@ -15,9 +15,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer, EvalPrediction
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoTokenizer
+from elmo_hf import ElmoError, ElmoTokenizer
 from elmo_hf.data.questions import Answer, Question
 from elmo_hf.prediction import answer
+from support.english import ELMO_TINY_EN
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_qa.py"

@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForTokenClassification, EvalPrediction
 
 from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoTokenizer
-from elmo_hf.bundled import ELMO_TINY_EN
 from elmo_hf.data.frames import Frame, FramedSentence, read_frames
 from elmo_hf.training.finetuning import load_task_model
+from support.english import ELMO_TINY_EN
 
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "finetune_srl.py"
@@ -89,7 +89,7 @@ def test_reads_word_vectors_and_characters_beside_elmo(run: Run) -> None:
 def test_the_sizes_of_a_new_head_are_those_of_the_paper(script: ModuleType) -> None:
     fields = {"head_hidden_size": script.HEAD_HIDDEN_SIZE, "classifier_dropout": script.DROPOUT}
     model, _ = load_task_model(
-        ElmoForTokenClassification, "elmo-tiny-en", ["O"], default_head=script.HEAD, head_fields=fields, head=None
+        ElmoForTokenClassification, ELMO_TINY_EN, ["O"], default_head=script.HEAD, head_fields=fields, head=None
     )
 
     assert len(model.head.layers) == 8

@@ -322,13 +322,13 @@ def test_needs_text(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys:
         (["text.gz", "--vocab=vocab.txt", "--heldout", "absent.gz"], "absent.gz is no file"),
         (["text.gz", "--model=absent"], "absent is no model folder"),
         (
-            ["text.gz", "--model=elmo-tiny-en", "--vocab=text.gz", "--output=old"],
+            ["text.gz", "--model=elmo-small-en", "--vocab=text.gz", "--output=old"],
             "old holds checkpoint-3 of a training",
         ),
-        (["text.gz", "--model=elmo-tiny-en", "--output=done"], "done holds a model already"),
-        (["text.gz", "--model=elmo-tiny-en", "--output=done", "--resume"], "done holds a model already"),
-        (["text.gz", "--model=elmo-tiny-en", "--output=vocab.txt"], "vocab.txt is no folder: choose"),
-        (["text.gz", "--model=elmo-tiny-en", "--output=vocab.txt/out/x"], "vocab.txt is no folder: choose"),
+        (["text.gz", "--model=elmo-small-en", "--output=done"], "done holds a model already"),
+        (["text.gz", "--model=elmo-small-en", "--output=done", "--resume"], "done holds a model already"),
+        (["text.gz", "--model=elmo-small-en", "--output=vocab.txt"], "vocab.txt is no folder: choose"),
+        (["text.gz", "--model=elmo-small-en", "--output=vocab.txt/out/x"], "vocab.txt is no folder: choose"),
     ],
 )
 @pytest.mark.usefixtures("run")
@@ -435,7 +435,7 @@ def written(folder: str) -> dict[str, int]:
 
 
 def test_goes_on_from_the_model_of_the_package_in_a_vocabulary_of_a_domain(run: Run) -> None:
-    run("--model", "elmo-tiny-en", "--vocab", "vocab.txt", "--output", "domain", "--steps", "1")
+    run("--model", "elmo-small-en", "--vocab", "vocab.txt", "--output", "domain", "--steps", "1")
 
     model = ElmoForPreTraining.from_pretrained("domain")
     assert model.config.vocab_size == len(Path("vocab.txt").read_text().splitlines()) + 1

@@ -49,7 +49,7 @@ def test_the_nearest_neighbours_of_a_word_have_its_meaning(output: str) -> None:
 
 
 def test_fills_in_words(output: str) -> None:
-    assert re.search(r"my fellow <MASK> .+  Americans, citizens", output)
+    assert re.search(r"my fellow <MASK> .+  Americans, people", output)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])

@@ -8,9 +8,10 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
+from elmo_hf import ElmoError, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.hub.copying import copy_model
 from elmo_hf.inspection import read_config
+from support.english import ELMO_TINY_EN
 from support.fresh_python import FRESH_PYTHON
 from support.tiny_models import tiny_model
 

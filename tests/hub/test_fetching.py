@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_hf import ELMO_TINY_EN, ElmoError
+from elmo_hf import ELMO_SMALL_EN, ElmoError
 from elmo_hf.hub.fetching import fetch_model
 from elmo_hf.hub.sharing import push
 from support.hub_server import hub_for_this_process
@@ -17,7 +17,7 @@ def test_a_folder_and_the_model_of_the_package_are_not_looked_up(
     Path("org/model").mkdir(parents=True)
 
     assert fetch_model("org/model") == Path("org/model")
-    assert fetch_model("elmo-tiny-en") == Path(ELMO_TINY_EN)
+    assert fetch_model("elmo-small-en") == Path(ELMO_SMALL_EN)
     assert fetch_model(tmp_path / "none") == tmp_path / "none"
     assert fetch_model("none") == Path("none")
 

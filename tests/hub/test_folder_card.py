@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from elmo_hf import (
-    ELMO_TINY_EN,
+    ELMO_SMALL_EN,
     ElmoForCoreferenceResolution,
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
@@ -203,19 +203,19 @@ def test_code_of_a_card_is_short(tmp_path: Path) -> None:
 def test_the_card_on_the_page_is_a_real_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "publishing.md").read_text(encoding="utf-8")
     shown = re.search(r"^````markdown\n(.*?)^````$", page, re.DOTALL | re.MULTILINE)
-    metadata = folder_metadata(Path(ELMO_TINY_EN), "ann/my-elmo", [])
+    metadata = folder_metadata(Path(ELMO_SMALL_EN), "ann/my-elmo", [])
 
-    card = make_card(Path(ELMO_TINY_EN), "ann/my-elmo", {"license": "apache-2.0", "language": "en", **metadata})
+    card = make_card(Path(ELMO_SMALL_EN), "ann/my-elmo", {"license": "apache-2.0", "language": "en", **metadata})
 
     assert shown is not None
     assert card.startswith(shown[1].rstrip())
 
 
 def test_the_examples_of_the_bundled_model_run(capsys: pytest.CaptureFixture[str]) -> None:
-    card = Path(ELMO_TINY_EN, "README.md").read_text(encoding="utf-8")
+    card = Path(ELMO_SMALL_EN, "README.md").read_text(encoding="utf-8")
 
     for example in examples_of(card):
-        exec(compile(example.replace(PLACEHOLDER, ELMO_TINY_EN), "card", "exec"), {})  # noqa: S102 - what the card tells
+        exec(compile(example.replace(PLACEHOLDER, ELMO_SMALL_EN), "card", "exec"), {})  # noqa: S102 - what the card tells
 
     assert ModelCard(card).data.pipeline_tag == "fill-mask"
     assert capsys.readouterr().out == "States\nStates\n"

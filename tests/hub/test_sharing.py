@@ -16,7 +16,7 @@ from huggingface_hub import ModelCard, constants, snapshot_download
 from packaging.version import Version
 from transformers import AutoModel, AutoTokenizer
 
-from elmo_hf import ELMO_TINY_EN, ElmoError
+from elmo_hf import ELMO_SMALL_EN, ElmoError
 from elmo_hf.hub.sharing import Pushed, prepare, push
 from support.fresh_python import FRESH_PYTHON
 from support.hub_server import READER, WRITER, Hub, hub_for_this_process
@@ -272,7 +272,7 @@ def test_what_is_no_whole_model_is_refused(how: str, spare_model: Path) -> None:
 
 def test_a_model_that_only_the_package_can_load_is_refused() -> None:
     with pytest.raises(ElmoError, match=r"config\.json has no auto_map, without which others cannot load it: load"):
-        prepare(ELMO_TINY_EN, NAME)
+        prepare(ELMO_SMALL_EN, NAME)
 
 
 def test_other_code_is_told_of(spare_model: Path) -> None:

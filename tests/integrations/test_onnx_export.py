@@ -7,7 +7,6 @@ import torch
 from transformers import AutoTokenizer
 
 from elmo_hf import (
-    ELMO_TINY_EN,
     ElmoError,
     ElmoForMaskedLM,
     ElmoForMultipleChoice,
@@ -18,6 +17,7 @@ from elmo_hf import (
 )
 from elmo_hf.cli import main
 from elmo_hf.integrations.onnx_export import export_onnx
+from support.english import ELMO_TINY_EN
 from support.tiny_models import batch, tiny_model
 
 

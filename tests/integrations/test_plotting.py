@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from safetensors.torch import load_file, save_file
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForTokenClassification
+from elmo_hf import ElmoError, ElmoForTokenClassification
 from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.embedding.occurrences import Occurrence
 from elmo_hf.integrations.plotting import (
@@ -24,6 +24,7 @@ from elmo_hf.integrations.plotting import (
     vectors_of,
 )
 from support.cli_runs import vectors_of as words_of
+from support.english import ELMO_TINY_EN
 from support.tiny_models import tiny_model
 
 

@@ -5,7 +5,7 @@ import importlib
 import numpy as np
 import pytest
 
-from elmo_hf import ELMO_TINY_EN
+from elmo_hf import ELMO_SMALL_EN
 from support.cli_runs import vectors_of
 
 
@@ -28,7 +28,7 @@ def nlp() -> "spacy.Language":
 def test_each_token_has_its_vector(nlp: "spacy.Language") -> None:
     doc = nlp(FIRST)
 
-    expected = vectors_of(ELMO_TINY_EN, [token.text for token in doc])
+    expected = vectors_of(ELMO_SMALL_EN, [token.text for token in doc])
     np.testing.assert_allclose(doc.tensor, expected, atol=1e-5)
     assert doc.tensor.dtype == np.float32
     np.testing.assert_array_equal(doc[1].vector, doc.tensor[1])

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from elmo_hf import ELMO_TINY_EN, ElmoError
+from elmo_hf import ELMO_SMALL_EN, ElmoError
 from elmo_hf.embedding import Sentence
 from elmo_hf.embedding.lazy_model import LazyModel
 from elmo_hf.integrations.vector_cache import VECTOR_CACHE
@@ -48,15 +48,15 @@ def test_the_vector_of_a_text_is_the_mean_of_its_words() -> None:
 
     assert found.shape == (3, 256)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found[0], vectors_of(ELMO_TINY_EN, WORDS).mean(axis=0), atol=1e-5)
-    np.testing.assert_allclose(found[1], vectors_of(ELMO_TINY_EN, TEXTS[1]).mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found[0], vectors_of(ELMO_SMALL_EN, WORDS).mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found[1], vectors_of(ELMO_SMALL_EN, TEXTS[1]).mean(axis=0), atol=1e-5)
     assert not found[2].any()
 
 
 def test_or_the_maximum_of_its_words() -> None:
     found = ElmoVectorizer(pool="max").transform([WORDS])
 
-    np.testing.assert_allclose(found[0], vectors_of(ELMO_TINY_EN, WORDS).max(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found[0], vectors_of(ELMO_SMALL_EN, WORDS).max(axis=0), atol=1e-5)
 
 
 def test_all_layers_are_concatenated(bilm_model: Path) -> None:
@@ -95,7 +95,7 @@ def test_changed_parameters_take_effect_at_once(bilm_model: Path) -> None:
     vectorizer = ElmoVectorizer(bilm_model).fit([])
     vectorizer.transform(["a"])
 
-    vectorizer.set_params(model=ELMO_TINY_EN)
+    vectorizer.set_params(model=ELMO_SMALL_EN)
 
     assert vectorizer.transform(["a"]).shape == (1, 256)
 
@@ -182,7 +182,7 @@ def test_a_changed_model_has_vectors_of_its_own(bilm_model: Path, tmp_path: Path
     loaded = ElmoVectorizer(folder)
     before = loaded.transform(["a b"])
     shutil.rmtree(folder)
-    shutil.copytree(ELMO_TINY_EN, folder)
+    shutil.copytree(ELMO_SMALL_EN, folder)
 
     assert ElmoVectorizer(folder).transform(["a b"]).shape == (1, 256)
     np.testing.assert_array_equal(loaded.transform(["a b"]), before)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from elmo_hf import ELMO_TINY_EN
+from support.english import ELMO_TINY_EN
 from support.task_models import task_model
 
 

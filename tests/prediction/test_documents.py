@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForCoreferenceResolution, ElmoForTokenClassification
+from elmo_hf import ElmoError, ElmoForCoreferenceResolution, ElmoForTokenClassification
 from elmo_hf.data.coreference import Document
 from elmo_hf.data.gap import Name, Pronoun
 from elmo_hf.data.segmentation import SentenceSplitter
 from elmo_hf.prediction import predict, resolve
 from elmo_hf.prediction.documents import resolve_gap
+from support.english import ELMO_TINY_EN
 from support.task_models import task_model
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from elmo_hf import ELMO_TINY_EN, ElmoError, ElmoForSequenceClassification
+from elmo_hf import ElmoError, ElmoForSequenceClassification
 from elmo_hf.prediction import load
+from support.english import ELMO_TINY_EN
 from support.task_models import save_task_model
 
 
@@ -24,8 +25,8 @@ def test_loads_the_class_that_was_saved_and_none_of_its_code(tmp_path: Path) -> 
 
 
 def test_a_model_without_a_head_names_the_commands_for_it(bilm_model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ElmoError, match=r"elmo-tiny-en is a language model .*`elmo-hf fill`.*`elmo-hf embed`"):
-        load("elmo-tiny-en")
+    with pytest.raises(ElmoError, match=r"elmo-small-en is a language model .*`elmo-hf fill`.*`elmo-hf embed`"):
+        load("elmo-small-en")
     with pytest.raises(ElmoError, match=r"without the head of a task \(`elmo-hf embed` computes its vectors\)"):
         load(bilm_model)
     config = json.loads(Path(ELMO_TINY_EN, "config.json").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
-from elmo_hf import ELMO_TINY_EN
+from support.english import ELMO_TINY_EN
 
 
 NAMES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from elmo_hf import ELMO_TINY_EN, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf import ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.training.finetuning import load_task_model
+from support.english import ELMO_TINY_EN
 
 
 NAMES = ["O", "B-PER", "I-PER"]
@@ -16,4 +17,4 @@ def tokenizer() -> ElmoTokenizer:
 
 @pytest.fixture
 def tagger() -> ElmoForTokenClassification:
-    return load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, classifier_dropout=0.0)[0]
+    return load_task_model(ElmoForTokenClassification, ELMO_TINY_EN, NAMES, classifier_dropout=0.0)[0]

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from elmo_hf import ELMO_TINY_EN, ElmoTokenizer
+from elmo_hf import ElmoTokenizer
 from elmo_hf.data.coreference import Document
 from elmo_hf.training.documents import (
     CutDocuments,
@@ -13,6 +13,7 @@ from elmo_hf.training.documents import (
     is_document,
     split_documents,
 )
+from support.english import ELMO_TINY_EN
 
 
 STORY = Document(

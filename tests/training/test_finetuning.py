@@ -10,7 +10,6 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 
 from elmo_hf import (
-    ELMO_TINY_EN,
     ElmoError,
     ElmoForQuestionAnswering,
     ElmoForSequenceClassification,
@@ -25,6 +24,7 @@ from elmo_hf.training.finetuning import (
     write_card,
 )
 from elmo_hf.training.finetuning_options import FineTuningOptions
+from support.english import ELMO_TINY_EN
 
 
 NAMES = ["O", "B-PER", "I-PER"]
@@ -106,7 +106,7 @@ def test_a_model_of_the_task_goes_on(tagger: ElmoForTokenClassification, tmp_pat
 
 
 def test_a_task_without_labels_leaves_their_names_alone(tmp_path: Path) -> None:
-    model, tokenizer = load_task_model(ElmoForQuestionAnswering, "elmo-tiny-en", (), default_head="bidaf")
+    model, tokenizer = load_task_model(ElmoForQuestionAnswering, ELMO_TINY_EN, (), default_head="bidaf")
     assert model.config.head == "bidaf"
     assert model.config.id2label == {0: "LABEL_0", 1: "LABEL_1"}
     model.save_pretrained(tmp_path / "model")
@@ -119,7 +119,7 @@ def test_a_task_without_labels_leaves_their_names_alone(tmp_path: Path) -> None:
 
 def test_a_model_of_numbers_goes_on(tmp_path: Path) -> None:
     model, tokenizer = load_task_model(
-        ElmoForSequenceClassification, "elmo-tiny-en", None, problem_type="regression", default_head="max"
+        ElmoForSequenceClassification, ELMO_TINY_EN, None, problem_type="regression", default_head="max"
     )
     assert model.config.head == "max"
     assert model.num_labels == 1
@@ -134,7 +134,7 @@ def test_a_model_of_numbers_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_new_head_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
-    load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES)
+    load_task_model(ElmoForTokenClassification, ELMO_TINY_EN, NAMES)
 
     assert capsys.readouterr().err == ""
 
@@ -156,7 +156,7 @@ def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
     with pytest.raises(ElmoError, match=r"^nothing-there cannot be loaded: .*$"):
         load_task_model(ElmoForTokenClassification, "nothing-there", NAMES)
     with pytest.raises(ElmoError, match=r"^.*elmo-tiny-en cannot be loaded: `mix_at` is 'output', but the head .*$"):
-        load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, mix_at="output")
+        load_task_model(ElmoForTokenClassification, ELMO_TINY_EN, NAMES, mix_at="output")
 
 
 def save(tagger: ElmoForTokenClassification, tokenizer: ElmoTokenizer, folder: Path, **record: object) -> None:

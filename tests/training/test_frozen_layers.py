@@ -30,6 +30,7 @@ from elmo_hf.training import frozen_layers
 from elmo_hf.training.documents import DocumentCollator, encode_document, split_documents
 from elmo_hf.training.finetuning import load_task_model
 from elmo_hf.training.frozen_layers import LayersCollator, compute_layers, layers_size
+from support.english import ELMO_TINY_EN
 
 
 NAMES = ["O", "B-PER", "I-PER"]
@@ -71,9 +72,7 @@ def test_layers_computed_once_give_the_loss_of_the_bilm(
 def test_rows_keep_what_a_head_reads_beside_the_layers(characters: int) -> None:
     vectors = WordVectors(["king", "no"], "exact", 3, np.ones((4, 3), dtype=np.float32), "file", "")
     fields = {"classifier_dropout": 0.0, "task_char_embedding_dim": characters, "train_task_words": True}
-    model, tokenizer = load_task_model(
-        ElmoForTokenClassification, "elmo-tiny-en", NAMES, word_vectors=vectors, **fields
-    )
+    model, tokenizer = load_task_model(ElmoForTokenClassification, ELMO_TINY_EN, NAMES, word_vectors=vectors, **fields)
     assert model.task_embeddings.word_embeddings.weight.requires_grad
     rows = rows_of(tokenizer)
     collate = LayersCollator(DataCollatorForTokenClassification(tokenizer))
@@ -89,7 +88,7 @@ def test_rows_keep_what_a_head_reads_beside_the_layers(characters: int) -> None:
 
 def test_a_model_without_elmo_has_no_layers_to_compute(tokenizer: ElmoTokenizer) -> None:
     model, _ = load_task_model(
-        ElmoForTokenClassification, "elmo-tiny-en", NAMES, mix_at="none", task_char_embedding_dim=2
+        ElmoForTokenClassification, ELMO_TINY_EN, NAMES, mix_at="none", task_char_embedding_dim=2
     )
 
     with pytest.raises(ElmoError, match=r"^This model has no biLM \(its mix_at is 'none'\): there are no layers"):
@@ -98,7 +97,7 @@ def test_a_model_without_elmo_has_no_layers_to_compute(tokenizer: ElmoTokenizer)
 
 def test_rows_of_one_sentence_share_their_layers(tokenizer: ElmoTokenizer) -> None:
     fields = {"head": "alternating-lstm", "head_hidden_size": 4}
-    model, _ = load_task_model(ElmoForTokenClassification, "elmo-tiny-en", NAMES, **fields)
+    model, _ = load_task_model(ElmoForTokenClassification, ELMO_TINY_EN, NAMES, **fields)
     rows = rows_of(tokenizer)
     for row in rows:
         row["token_type_ids"] = [0] * len(row["input_ids"])
@@ -118,7 +117,7 @@ def test_rows_of_one_sentence_share_their_layers(tokenizer: ElmoTokenizer) -> No
 
 
 def test_layers_of_pairs(tokenizer: ElmoTokenizer) -> None:
-    model, _ = load_task_model(ElmoForSequenceClassification, "elmo-tiny-en", ["no", "yes"], head="esim")
+    model, _ = load_task_model(ElmoForSequenceClassification, ELMO_TINY_EN, ["no", "yes"], head="esim")
     rows = [dict(tokenizer(*pair)) for pair in [("the king", "a queen"), ("no", "who is the king")]]
     collate = LayersCollator(DataCollatorWithPadding(tokenizer))
 
@@ -147,7 +146,7 @@ def test_layers_of_documents_are_those_of_their_sentences_one_behind_the_other(t
         Document("x", [["Ann", "met", "Bob"], ["She", "left"], ["He", "saw", "her", "go"], ["She", "left"]], []),
         Document("y", [], []),
     ]
-    model, tokenizer = load_task_model(ElmoForCoreferenceResolution, "elmo-tiny-en", ())
+    model, tokenizer = load_task_model(ElmoForCoreferenceResolution, ELMO_TINY_EN, ())
     rows = [encode_document(story, tokenizer) for story in stories]
     sentences = split_documents(rows)
 
@@ -226,7 +225,7 @@ def test_layers_of_the_same_bilm_and_sentences_are_computed_once(
     first = compute_layers(tagger, tokenizer, rows, cache=tmp_path)
 
     # another head, other labels, another mix, and a second row of the first sentence
-    other, _ = load_task_model(ElmoForTokenClassification, "elmo-tiny-en", ["O"], default_head="bilstm-crf")
+    other, _ = load_task_model(ElmoForTokenClassification, ELMO_TINY_EN, ["O"], default_head="bilstm-crf")
     other.elmo.scalar_mix.gamma.data.fill_(3)
     again = compute_layers(other, tokenizer, [*({**row, "labels": [-100]} for row in rows), rows[0]], cache=tmp_path)
 

@@ -24,7 +24,7 @@ def test_serves_the_page_where_the_hub_looks_for_it(monkeypatch: pytest.MonkeyPa
 
     runpy.run_path(str(SPACE / "app.py"), run_name="__main__")
 
-    assert calls == [(["elmo-tiny-en"], {"host": "0.0.0.0", "port": 7860}), "waited"]
+    assert calls == [(["elmo-small-en"], {"host": "0.0.0.0", "port": 7860}), "waited"]
 
 
 def test_the_header_names_the_version_of_gradio_that_is_tested() -> None:
