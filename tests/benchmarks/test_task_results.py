@@ -53,15 +53,15 @@ def test_words_that_are_learned_are_as_wide_as_elmo(run: object, capsys: pytest.
 
 def test_half_of_the_words_seen_once_are_unknown_in_training(script: ModuleType) -> None:
     examples = [script.Example([["Bob", "saw", "Ann"]], ["A", "B", "A"]), script.Example([["Bob"] * 3], ["A"] * 3)]
-    task = script.Task({"train": examples}, script.ELMO_TINY_EN, with_elmo=False)
+    task = script.Task({"train": examples}, script.ELMO_SMALL_EN, with_elmo=False)
     options = script.argparse.Namespace(
-        word_vectors=None, word_vectors_dim=3, task_chars=False, without_elmo=True, model=script.ELMO_TINY_EN
+        word_vectors=None, word_vectors_dim=3, task_chars=False, without_elmo=True, model=script.ELMO_SMALL_EN
     )
     vectors, single = script.choose_words(task, options)
     assert vectors.words == ["Bob", "Ann", "saw"]
     assert single.tolist() == [False, False, False, True, True]
     model, tokenizer = script.load_task_model(
-        script.ElmoForTokenClassification, script.ELMO_TINY_EN, task.names, word_vectors=vectors, mix_at="none"
+        script.ElmoForTokenClassification, script.ELMO_SMALL_EN, task.names, word_vectors=vectors, mix_at="none"
     )
     words = script.TaskWords(tokenizer, single)
     torch.manual_seed(0)
