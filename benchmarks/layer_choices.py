@@ -12,13 +12,12 @@ the seeds. `--work` keeps each result: run the command again to go on.
 
 import argparse
 import json
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from task_results import Task, add_training, read_sets, train
+from task_results import Task, add_tasks, add_training, check_tasks, mean_and_deviation, read_sets, train
 from transformers.utils import logging
 
 
@@ -80,27 +79,19 @@ def table(results: Sequence[Result], tasks: Sequence[str], title: str, rows: Seq
         # the mix at the input has the name that it has among the layers
         name = "mix, lambda 0.001" if row == "input" else row
         scores = [[result.score for result in results if result[:2] == (task, name)] for task in tasks]
-        lines.append(f"| {row} | {' | '.join(map(mean_and_deviation, scores))} |")
+        columns = ("{:.2f} ± {:.2f}".format(*mean_and_deviation(own)) for own in scores)
+        lines.append(f"| {row} | {' | '.join(columns)} |")
     return lines
-
-
-def mean_and_deviation(scores: Sequence[float]) -> str:
-    """Write what the seeds reached."""
-    spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-    return f"{statistics.fmean(scores):.2f} ± {spread:.2f}"
 
 
 def main() -> None:
     """Train the tasks and print both tables."""
     parser = argparse.ArgumentParser(description="Show which layers to give a task, and where.")
-    parser.add_argument(
-        "--task", nargs="+", action="append", required=True, metavar="NAME", help="name, head, and one or three files"
-    )
+    add_tasks(parser)
     parser.add_argument("--work", type=Path, required=True, help="file that keeps the results")
     add_training(parser)
     options = parser.parse_args()
-    if any(len(task) not in (3, 5) for task in options.task):
-        parser.error("a --task is a name, a head, and one or three files")
+    check_tasks(parser, options.task)
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     for name, head, *files in options.task:

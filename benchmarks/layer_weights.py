@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from task_results import Task, add_training, read_sets, train
+from task_results import Task, add_tasks, add_training, check_tasks, read_sets, train
 from transformers.utils import logging
 
 from elmo_hf.integrations.plotting import check_picture, draw_layer_weights, save_picture
@@ -49,15 +49,12 @@ def learn(options: argparse.Namespace, head: str, files: Sequence[str]) -> Learn
 def main() -> None:
     """Train the tasks, report and draw."""
     parser = argparse.ArgumentParser(description="Show which layers tasks use.")
-    parser.add_argument(
-        "--task", nargs="+", action="append", required=True, metavar="NAME", help="name, head, and one or three files"
-    )
+    add_tasks(parser)
     parser.add_argument("--output", type=Path, required=True, help="new picture: .svg, .png or .pdf")
     add_training(parser)
     parser.set_defaults(mix_at="both")
     options = parser.parse_args()
-    if any(len(task) not in (3, 5) for task in options.task):
-        parser.error("a --task is a name, a head, and one or three files")
+    check_tasks(parser, options.task)
     check_picture(options.output)
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()

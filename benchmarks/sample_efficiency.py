@@ -11,13 +11,12 @@ the command again to go on. Needs `pip install "elmo_hf[plot]"`.
 
 import argparse
 import json
-import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from task_results import Example, Task, add_training, part_of, read_sets, train
+from task_results import Example, Task, add_training, mean_and_deviation, part_of, read_sets, train
 from transformers.utils import logging
 
 from elmo_hf.integrations.plotting import DOT, QUERY, check_picture, save_picture
@@ -91,8 +90,7 @@ def points_of(results: Sequence[Result], with_elmo: bool) -> list[Point]:
     for part in sorted({result.part for result in results if result.with_elmo == with_elmo}):
         own = [result for result in results if (result.part, result.with_elmo) == (part, with_elmo)]
         scores = [result.score for result in own]
-        spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-        points.append(Point(part, own[0].examples, statistics.fmean(scores), spread))
+        points.append(Point(part, own[0].examples, *mean_and_deviation(scores)))
     return points
 
 

@@ -277,6 +277,24 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
 
 
+def add_tasks(parser: argparse.ArgumentParser) -> None:
+    """Describe the option of several tasks; `check_tasks` looks at what was given."""
+    parser.add_argument(
+        "--task", nargs="+", action="append", required=True, metavar="NAME", help="name, head, and one or three files"
+    )
+
+
+def check_tasks(parser: argparse.ArgumentParser, tasks: Sequence[Sequence[str]]) -> None:
+    """End the program if a task has not the files that it needs."""
+    if any(len(task) not in (3, 5) for task in tasks):
+        parser.error("a --task is a name, a head, and one or three files")
+
+
+def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
+    """Return the mean of what the seeds reached, and its standard deviation, which is 0 of one seed."""
+    return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0
+
+
 def kinds_of(options: argparse.Namespace) -> list[argparse.Namespace]:
     """Return what is trained: what the options say, or ELMo alone, the words alone, and both."""
     if not options.compare:
@@ -314,7 +332,7 @@ def report(task: Task, options: argparse.Namespace) -> str:
         # without ELMo there are no layers to weigh
         shown = "" if options.without_elmo else f", {weights}"
         print(f"seed {seed}: dev {dev:.2f} test {test:.2f}, {time.perf_counter() - start:.0f} s{shown}", flush=True)
-    mean, spread = statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0
+    mean, spread = mean_and_deviation(scores)
     print(f"mean {mean:.2f} standard deviation {spread:.2f}", flush=True)
     return f"{mean:.2f} ± {spread:.2f}"
 
