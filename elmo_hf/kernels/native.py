@@ -223,19 +223,18 @@ class NativeBackend:
         weights = [call.weights.recurrent, call.weights.output]
         if call.projections is not None:
             weights += call.projections.weights
-            everything = *tensors, *weights
-            if fits(*everything, dtype=torch.bfloat16) and (has_tiles() or widens(call.inputs)):
+            if fits(*tensors, *weights, dtype=torch.bfloat16):
                 return None
             if all(weight is None or isinstance(weight, ScaledIntegers) for weight in weights):
                 # the integers are where their scales are
                 weights = [weight.scales for weight in weights if isinstance(weight, ScaledIntegers)]
-        elif fits(*tensors, dtype=torch.bfloat16) and (has_tiles() or widens(call.inputs)):
+        elif fits(*tensors, dtype=torch.bfloat16):
             # mixed precision narrows weights in float32 for the call
             kinds = (torch.bfloat16, torch.float32)
             if all(any(fits(weight, dtype=kind) for kind in kinds) for weight in weights):
                 return None
         fitting = fits(*tensors, *weights, dtype=torch.float32)
-        return None if fitting else "it takes plain tensors on a CPU, in float32, or bfloat16 where that is faster"
+        return None if fitting else "it takes plain tensors on a CPU, in float32 or bfloat16"
 
     def forward(self, call: LstmCall, buffers: tuple[torch.Tensor, torch.Tensor] | None) -> Output:
         """Run all steps; see `Backend.forward`. All sums are in float32, also those of bfloat16."""
@@ -372,7 +371,7 @@ def has_tiles() -> bool:
 
 
 def widens(tensor: torch.Tensor) -> bool:
-    """Return whether products of a tensor are faster in float32: bfloat16, on a CPU without bfloat16 products."""
+    """Return whether torch's products of a tensor are faster in float32: bfloat16, on a CPU without products of it."""
     if tensor.dtype != torch.bfloat16 or tensor.device.type != "cpu":
         return False
     library = load()

@@ -341,7 +341,6 @@ def test_bfloat16_is_widened(case: dict, monkeypatch: pytest.MonkeyPatch) -> Non
     below, projections, batch_sizes, state, weights = random_reading(case, torch.bfloat16)
     # on any processor
     monkeypatch.setattr(native, "has_tiles", lambda: False)
-    monkeypatch.setattr(native, "widens", lambda tensor: tensor.dtype == torch.bfloat16)
     monkeypatch.setattr(InputProjections, "apply", None)
 
     outputs, ended = run_lstm(below, projections, batch_sizes, state, weights)
@@ -504,7 +503,6 @@ def test_gradients_of_the_compiled_in_bfloat16_are_as_near_as_those_of_torch(
     narrow = converted(call, torch.bfloat16)
     torchs = gradients(run_by("packed")(narrow), narrow)
     monkeypatch.setattr(native, "has_tiles", lambda: tiles)
-    monkeypatch.setattr(native, "widens", lambda tensor: not tiles and tensor.dtype == torch.bfloat16)
     without(monkeypatch, TorchBackend)
 
     found = gradients(run_by("native")(narrow), narrow)
@@ -521,7 +519,6 @@ def test_mixed_precision_is_trained_by_the_compiled(tiles: bool, monkeypatch: py
     with torch.autocast("cpu", torch.bfloat16):
         torchs = source_gradients(OtherLinear, torch.float32)
     monkeypatch.setattr(native, "has_tiles", lambda: tiles)
-    monkeypatch.setattr(native, "widens", lambda tensor: not tiles and tensor.dtype == torch.bfloat16)
     without(monkeypatch, TorchBackend)
 
     with torch.autocast("cpu", torch.bfloat16):
