@@ -1,7 +1,7 @@
 """Perplexity of n-gram models with interpolated modified Kneser-Ney smoothing, on the vocabulary of an ELMo.
 
     python benchmarks/ngram_perplexity.py --vocab vocab.txt train.txt.gz heldout.txt.gz
-    python benchmarks/ngram_perplexity.py --vocab vocab.txt train.txt.gz heldout.txt.gz --order 2 3 4
+    python benchmarks/ngram_perplexity.py --vocab vocab.txt train.txt.gz books.txt.gz news.txt.gz --order 2 3 4
 
 The models are KenLM's. Its Python package has no builder of models; `lmplz` is made from the sources of the same
 package with a C++ compiler, CMake and Boost (Debian's libboost-{program-options,system,thread,test}-dev):
@@ -93,7 +93,7 @@ def main() -> None:
     """Estimate, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train", type=Path, help="what the models are estimated from")
-    parser.add_argument("heldout", type=Path, help="what they are measured on")
+    parser.add_argument("heldout", type=Path, nargs="+", help="what they are measured on")
     parser.add_argument("--vocab", type=Path, required=True, help="a word a line, <S> </S> <UNK> first")
     parser.add_argument("--order", type=int, nargs="+", default=[3], help="n of each model (default: 3)")
     parser.add_argument("--lmplz", default="lmplz", help="KenLM's builder, where it is not on the PATH")
@@ -102,7 +102,8 @@ def main() -> None:
         parser.error(f"no program {arguments.lmplz}: build it as said above, and give its path as --lmplz")
 
     vocabulary = read_vocabulary(arguments.vocab)
-    train, heldout = (read_sentences(path, vocabulary) for path in (arguments.train, arguments.heldout))
+    train = read_sentences(arguments.train, vocabulary)
+    heldout = {path.name: read_sentences(path, vocabulary) for path in arguments.heldout}
     seen = {number for words in train for number in words}
     absent = [word for word, number in vocabulary.items() if number not in seen and word not in FIRST_WORDS[:2]]
     if absent:
@@ -110,19 +111,23 @@ def main() -> None:
             f"{arguments.train} lacks {len(absent)} words of {arguments.vocab}, such as {absent[0]!r}: "
             "make the vocabulary of this text (elmo-hf build-vocab)"
         )
-    predictions = sum(len(words) + 1 for words in heldout)
-    unknown = sum(words.count(vocabulary["<UNK>"]) for words in heldout)
     print(f"{len(vocabulary)} words; {len(train)} sentences, {sum(map(len, train))} words to estimate from")
-    print(f"{len(heldout)} sentences held out, {predictions} predictions, {unknown} of them <UNK>")
-    print(f"{'order':>5}{'forward':>10}{'backward':>10}")
+    for name, sentences in heldout.items():
+        predictions = sum(len(words) + 1 for words in sentences)
+        unknown = sum(words.count(vocabulary["<UNK>"]) for words in sentences)
+        print(f"{name}: {len(sentences)} sentences held out, {predictions} predictions, {unknown} of them <UNK>")
+    width = max(map(len, heldout))
+    print(f"{'order':>5}  {'':{width}}{'forward':>10}{'backward':>10}")
     for order in arguments.order:
-        figures = []
+        figures: dict[str, list[float]] = {name: [] for name in heldout}
         for step in (1, -1):
             model = build_model(arguments.lmplz, [words[::step] for words in train], order)
-            measured = [words[::step] for words in heldout]
-            check_sums(model, vocabulary, measured[:3])
-            figures.append(perplexity(model, measured))
-        print(f"{order:>5}" + "".join(f"{figure:>10.2f}" for figure in figures))
+            for name, sentences in heldout.items():
+                measured = [words[::step] for words in sentences]
+                check_sums(model, vocabulary, measured[:3])
+                figures[name].append(perplexity(model, measured))
+        for name, found in figures.items():
+            print(f"{order:>5}  {name:{width}}" + "".join(f"{figure:>10.2f}" for figure in found), flush=True)
 
 
 if __name__ == "__main__":

@@ -99,11 +99,11 @@ def to_list(numbers: torch.Tensor) -> list[int]:
     return [int(number) for number in numbers] if is_transformed() else numbers.tolist()
 
 
-def fill_up(rows: torch.Tensor) -> torch.Tensor:
-    """Repeat the first of `n` rows until there are `FEWEST_ROWS`; an empty tensor stays empty."""
-    if is_exporting() or not 0 < len(rows) < FEWEST_ROWS:
+def fill_up(rows: torch.Tensor, fewest: int = FEWEST_ROWS) -> torch.Tensor:
+    """Repeat the first of `n` rows until there are as many as wanted; an empty tensor stays empty."""
+    if is_exporting() or not 0 < len(rows) < fewest:
         return rows
-    return torch.cat([rows, rows[:1].expand(FEWEST_ROWS - len(rows), *rows.shape[1:])])
+    return torch.cat([rows, rows[:1].expand(fewest - len(rows), *rows.shape[1:])])
 
 
 __all__ = ["Packing", "fill_up", "gather_words", "pack_words", "scatter_words", "to_list"]

@@ -17,19 +17,24 @@ Shape notation: `N` words of a batch, `D` distinct words among them, `S` charact
 (itself, its characters, or both), `F` filters of all convolutions, `P` width of the token layer.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 from transformers.activations import ACT2FN
 
 from .configuration_elmo import ElmoConfig
 from .kernels_elmo import is_trained, linear
-from .packing_elmo import fill_up, to_list
+from .packing_elmo import FEWEST_ROWS, fill_up, to_list
 from .scan_elmo import is_exporting
 from .word_cache_elmo import WordCache
 
 
 # words convolved at once: enough to keep a core busy, few enough that what they give stays in its cache
 WORDS_PER_CONVOLUTION = 128
+
+# as FEWEST_ROWS, for the windows of a convolution
+FEWEST_WINDOWS = 2 * FEWEST_ROWS
 
 
 class ElmoLinear(nn.Linear):
@@ -174,9 +179,12 @@ class ElmoTokenEncoder(nn.Module):
         positions = ((run_start + self.widest + 3) // 4 * 4).clamp(max=length)
         order = positions.argsort(stable=True)
         sizes, counts = positions.unique(return_counts=True)
+        groups = gather_groups(to_list(sizes), to_list(counts))
         pieces = [
-            self.convolve(table, char_ids[fill_up(words), :size])[: len(words)]
-            for size, group in zip(to_list(sizes), order.split(to_list(counts)), strict=True)
+            self.convolve(table, fill_up(char_ids[words, :size], -(-FEWEST_WINDOWS // (size - self.widest + 1))))[
+                : len(words)
+            ]
+            for size, group in zip(groups, order.split(list(groups.values())), strict=True)
             for words in group.split(WORDS_PER_CONVOLUTION)
         ] or [self.convolve(table, char_ids)]
         # [D, F], in the order of `char_ids` again
@@ -206,6 +214,24 @@ def look_up(table: nn.Module, ids: torch.Tensor, rows: int, name: str) -> torch.
             "tokenizer saved with it."
         )
     return table(ids)
+
+
+def gather_groups(sizes: Sequence[int], counts: Sequence[int]) -> dict[int, int]:
+    """Join small groups of words with the next larger ones, so that a sentence does not take a call for each word.
+
+    Args:
+        sizes: The positions of each group's words, ascending.
+        counts: How many words each has.
+
+    Returns:
+        The number of words by their positions.
+    """
+    groups, waiting = {}, 0
+    for size, count in zip(sizes, counts, strict=True):
+        waiting += count
+        if waiting >= FEWEST_ROWS or size == sizes[-1]:
+            groups[size], waiting = waiting, 0
+    return groups
 
 
 def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,15 +3,19 @@
 import ctypes
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from elmo_hf.errors import ElmoError
 from elmo_hf.kernels import native
+from elmo_hf.model.recurrence_elmo import LstmWeights
 
 
 SOURCE = native.FOLDER / "recurrence.cpp"
@@ -199,3 +203,65 @@ def test_the_versions_are_the_same() -> None:
     [version] = re.findall(r"int elmo_job_version\(\) \{ return (\d+); \}", SOURCE.read_text(encoding="utf-8"))
 
     assert int(version) == native.JOB_VERSION
+
+
+# a process without torch, and so without its OpenMP
+ALONE = """
+import ctypes, sys
+import numpy as np
+assert not hasattr(ctypes.CDLL(None), "GOMP_parallel")
+library = ctypes.CDLL(sys.argv[1])
+library.elmo_forward.restype = ctypes.c_bool
+arrays = dict(np.load(sys.argv[2]))
+job = ctypes.create_string_buffer(arrays.pop("job").tobytes())
+for offset, name in zip(arrays.pop("offsets"), arrays.pop("names")):
+    ctypes.c_void_p.from_buffer(job, int(offset)).value = arrays[name].ctypes.data
+assert library.elmo_forward(job)
+np.savez(sys.argv[3], **arrays)
+"""
+
+
+@pytest.mark.parametrize("sentences", [1, 7])
+def test_without_openmp_threads_of_its_own_compute_the_same(
+    sentences: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    batch_sizes, width, cell_width = [sentences, sentences, 1], 21, 37
+    words = sum(batch_sizes)
+    weights = LstmWeights(torch.randn(2, width, 4 * cell_width), torch.randn(2, cell_width, width), 3.0, 3.0)
+    tensors = {
+        "inputs": torch.randn(2, words, 4 * cell_width),
+        "hidden": torch.randn(2, sentences, width),
+        "cell": torch.randn(2, sentences, cell_width),
+        "outputs": torch.zeros(2, words, width),
+        "batch_sizes": torch.tensor(batch_sizes),
+    }
+    arrays = {name: tensor.numpy().copy() for name, tensor in tensors.items()}
+    arrays |= {"recurrent": weights.recurrent.numpy(), "output": weights.output.numpy()}
+    jobs: list[native.Job] = []
+    # `run_job` passes a reference, whose object is the job
+    library = native.load()
+    monkeypatch.setattr(native, "load", lambda: Recorder(library, jobs))
+    native.run_job("elmo_forward", batch_sizes, weights, tensors)
+    monkeypatch.undo()
+    [job] = jobs
+    job.threads = 5
+    offsets = [getattr(native.Job, name).offset for name in arrays]
+    given, found = tmp_path / "given.npz", tmp_path / "found.npz"
+    np.savez(given, job=np.frombuffer(bytes(job), np.uint8), offsets=offsets, names=list(arrays), **arrays)
+
+    subprocess.run([sys.executable, "-c", ALONE, library._name, given, found], check=True)
+
+    for name in ("hidden", "cell", "outputs"):
+        assert np.array_equal(np.load(found)[name], tensors[name].numpy()), name
+
+
+class Recorder:
+    """A library that keeps the jobs it runs."""
+
+    def __init__(self, library: ctypes.CDLL, jobs: list) -> None:
+        self.library, self.jobs = library, jobs
+
+    def elmo_forward(self, reference: Any) -> bool:
+        """Keep a job and run it."""
+        self.jobs.append(reference._obj)
+        return self.library.elmo_forward(reference)

@@ -27,6 +27,7 @@
 #include <immintrin.h>
 #endif
 #ifdef __linux__
+#include <dlfcn.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -688,27 +689,50 @@ std::mutex Scratch::lock;
 std::vector<Scratch::Memory> Scratch::spare;
 int64_t Scratch::jobs = 0;
 
+// Runs a function in the threads of OpenMP that torch runs in: these wait for work by spinning, for milliseconds, and
+// other threads would share the cores with them. Null where torch does without GCC's OpenMP.
+typedef void (*Region)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+Region find_region() {
+#ifdef __linux__
+    static const auto found = reinterpret_cast<Region>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+    return found;
+#else
+    return nullptr;
+#endif
+}
+
 // Calls `work(n)` for `count` numbers in several threads, one of them the caller's.
 template <class Work>
-void share(int64_t count, int64_t threads, Work work) {
-    std::atomic<bool> failed{false};
-    const auto part = [&](int64_t first) {
+void share(int64_t count, int64_t threads, const Work& work) {
+    struct Shared {
+        const Work& work;
+        const int64_t count;
+        std::atomic<int64_t> next{0};
+        std::atomic<bool> failed{false};
+    } shared{work, count};
+    // each thread takes the next number, however many threads there are
+    const auto take = [](void* data) {
+        Shared& all = *static_cast<Shared*>(data);
         try {
-            for (int64_t n = first; n < count; n += threads) work(n);
+            for (int64_t n = all.next++; n < all.count; n = all.next++) all.work(n);
         } catch (const std::bad_alloc&) {
-            failed = true;
+            all.failed = true;
         }
     };
-    std::vector<std::thread> others;
-    for (int64_t n = 1; n < std::min(threads, count); n++) try {
-            others.emplace_back(part, n);
+    threads = std::min(threads, count);
+    if (const Region region = threads > 1 ? find_region() : nullptr) {
+        region(take, &shared, unsigned(threads), 0);
+    } else {
+        std::vector<std::thread> others;
+        try {
+            for (int64_t n = 1; n < threads; n++) others.emplace_back(take, &shared);
         } catch (const std::system_error&) {
-            // the system refuses another thread
-            part(n);
+            // the system refuses another thread: there are enough without it
         }
-    part(0);
-    for (auto& other : others) other.join();
-    if (failed) throw std::bad_alloc();
+        take(&shared);
+        for (auto& other : others) other.join();
+    }
+    if (shared.failed) throw std::bad_alloc();
 }
 
 }  // namespace
