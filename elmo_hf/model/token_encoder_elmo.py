@@ -139,13 +139,15 @@ class ElmoTokenEncoder(nn.Module):
         # [D, K], [N]
         distinct, which = distinct_rows(ids[places])
         if self.cache is None or is_trained(*self.parameters()) or torch.compiler.is_compiling():
-            encoded = self.encode_all(distinct)[which]
+            encoded = self.encode_all(distinct)
         else:
-            encoded = self.cache.look_up(distinct, self.parameters(), self.encode_all)[which]
+            encoded = self.cache.look_up(distinct, self.parameters(), self.encode_all)
+        # as in `gather_words`
+        encoded = nn.functional.embedding(which, encoded)
         return encoded.new_zeros(len(ids), encoded.shape[1]).index_copy(0, places, encoded)
 
     def encode_all(self, distinct: torch.Tensor) -> torch.Tensor:
-        """Encode words as `encode` does, each with the same bits however many there are."""
+        """Encode words as `encode` does, no fewer than `FEWEST_ROWS` at a time."""
         return self.encode(fill_up(distinct))[: len(distinct)]
 
     def encode(self, distinct: torch.Tensor) -> torch.Tensor:
