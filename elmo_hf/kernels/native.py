@@ -1,4 +1,7 @@
-"""The compiled recurrence for CPUs: `cpp/recurrence.cpp`, which setup.py builds for several levels of instructions."""
+"""The compiled recurrence and linear maps for CPUs: `cpp/recurrence.cpp`.
+
+setup.py builds it for several levels of instructions.
+"""
 
 import ctypes
 import functools
@@ -31,7 +34,7 @@ HIGHEST = {"AVX2": "x86-64-v3", "AVX512": "x86-64-v4"}
 SLOWER = "1.3 to 4.8"
 
 # `elmo_job_version` of the libraries that this file can call
-JOB_VERSION = 4
+JOB_VERSION = 5
 
 # largest allowed distance between two levels, whose numbers are below 1
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
@@ -43,9 +46,14 @@ FORWARD = {
     torch.int8: "elmo_forward_int8",
 }
 BACKWARD = {torch.float32: "elmo_backward", torch.bfloat16: "elmo_backward_bfloat16"}
+LINEAR = {torch.float32: "elmo_linear", torch.bfloat16: "elmo_linear_bfloat16"}
 # what is added to the names of those that multiply bfloat16 as it is, with both factors in bfloat16
 PRODUCTS = "_products"
-RUNS = (*FORWARD.values(), *BACKWARD.values(), *(table[torch.bfloat16] + PRODUCTS for table in (FORWARD, BACKWARD)))
+TABLES = FORWARD, BACKWARD, LINEAR
+RUNS = [
+    *(name for table in TABLES for name in table.values()),
+    *(table[torch.bfloat16] + PRODUCTS for table in TABLES),
+]
 
 
 class NotBuiltError(RuntimeError):
@@ -105,7 +113,7 @@ def open_library(path: Path) -> ctypes.CDLL:
         raise NotBuiltError(f"{path} cannot be used: {one_line(error)}") from error
     if version != JOB_VERSION:
         raise NotBuiltError(f"{path} has version {version}, and this elmo_hf needs {JOB_VERSION}")
-    for name in (*RUNS, "elmo_has_bfloat16_products", "elmo_has_tiles"):
+    for name in (*RUNS, "elmo_has_tiles"):
         getattr(library, name).restype = ctypes.c_bool
     return library
 
@@ -193,6 +201,7 @@ def compute_small_layers(library: ctypes.CDLL) -> list[torch.Tensor]:
         output, final = backend.forward(LstmCall(own_gates, None, batch_sizes, own_state, own), buffers)
         saved = Saved(*buffers, output, *own_state)
         found += [output, *backend.backward(saved, batch_sizes, own, (output, *final))]
+        found.append(compute_linear(library, inputs.to(dtype), own_maps.weights[0], maps.bias[0], products))
     return found
 
 
@@ -255,7 +264,7 @@ class NativeBackend:
                 tensors |= stored(name, weight)
             tensors |= {"below": inputs, "bias": call.projections.bias.contiguous()}
         integers = isinstance(call.weights.recurrent, ScaledIntegers)
-        function = FORWARD[torch.int8 if integers else inputs.dtype] + self.kind_of_products(inputs.dtype)
+        function = FORWARD[torch.int8 if integers else inputs.dtype] + kind_of_products(inputs.dtype, self.products)
         run_job(function, call.batch_sizes, call.weights, tensors, self.library)
         return outputs, (hidden.to(inputs.dtype), cell.to(inputs.dtype))
 
@@ -286,13 +295,13 @@ class NativeBackend:
             "gradients": result,
             **more_tensors(saved),
         }
-        run_job(BACKWARD[dtype] + self.kind_of_products(dtype), batch_sizes, weights, tensors, self.library)
+        run_job(BACKWARD[dtype] + kind_of_products(dtype, self.products), batch_sizes, weights, tensors, self.library)
         return result, outputs, hidden.to(dtype), cell.to(dtype)
 
-    def kind_of_products(self, dtype: torch.dtype) -> str:
-        """Return what is added to the name of a function: whether it multiplies bfloat16 as it is."""
-        products = dtype == torch.bfloat16 and (has_tiles() if self.products is None else self.products)
-        return PRODUCTS if products else ""
+
+def kind_of_products(dtype: torch.dtype, products: bool | None) -> str:
+    """Return what is added to the name of a function: whether it multiplies bfloat16 as it is."""
+    return PRODUCTS if dtype == torch.bfloat16 and (has_tiles() if products is None else products) else ""
 
 
 def more_tensors(source: LstmCall | Saved) -> dict[str, torch.Tensor]:
@@ -351,8 +360,7 @@ def run_job(
         cell_clip=math.inf if weights.cell_clip is None else weights.cell_clip,
         projection_clip=math.inf if weights.projection_clip is None else weights.projection_clip,
     )
-    if not getattr(library, function)(ctypes.byref(job)):
-        raise MemoryError("There is not enough memory for this batch: take fewer sentences at a time.")
+    run(library, function, job)
 
 
 def fits(*tensors: torch.Tensor | None, dtype: torch.dtype) -> bool:
@@ -370,20 +378,63 @@ def has_tiles() -> bool:
     return not isinstance(library, NotBuiltError) and library.elmo_has_tiles()
 
 
-def widens(tensor: torch.Tensor) -> bool:
-    """Return whether torch's products of a tensor are faster in float32: bfloat16, on a CPU without products of it."""
-    if tensor.dtype != torch.bfloat16 or tensor.device.type != "cpu":
-        return False
-    library = load()
-    return not isinstance(library, NotBuiltError) and not library.elmo_has_bfloat16_products()
+def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor | None:
+    """Compute `nn.functional.linear` with sums in float32, in one order however many rows and threads there are.
 
+    Args:
+        rows: `[..., D]`, which need no gradient.
+        weight: `[n, D]`.
+        bias: `[n]`, or `None`.
 
-def widened_linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor | None:
-    """Compute `nn.functional.linear` in float32 and round the result, or return `None` where that is not faster."""
-    if not widens(rows):
+    Returns:
+        `[..., n]`, or `None` where there is no compiled code for these tensors.
+
+    Raises:
+        MemoryError: If there is not enough memory.
+    """
+    if not any(fits(rows, weight, bias, dtype=dtype) for dtype in LINEAR):
         return None
-    wide_bias = None if bias is None else bias.float()
-    return nn.functional.linear(rows.float(), weight.float(), wide_bias).to(rows.dtype)
+    library = load()
+    return None if isinstance(library, NotBuiltError) else compute_linear(library, rows, weight, bias)
 
 
-__all__ = ["NativeBackend", "NotBuiltError", "load", "usable_libraries", "widened_linear", "widens"]
+def compute_linear(
+    library: ctypes.CDLL,
+    rows: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    products: bool | None = None,
+) -> torch.Tensor:
+    """Do what `linear` does by a library; `products` is as for `NativeBackend`.
+
+    Raises:
+        MemoryError: If there is not enough memory.
+    """
+    width, depth = weight.shape
+    # held here until the call is over
+    tensors = {"below": rows.contiguous(), "forward": weight.contiguous()}
+    if bias is not None:
+        tensors["bias"] = bias.float().contiguous()
+    outputs = tensors["outputs"] = rows.new_empty(*rows.shape[:-1], width)
+    job = Job(
+        **{field: tensor.data_ptr() for field, tensor in tensors.items()},
+        words=rows.shape[:-1].numel(),
+        input_width=depth,
+        width=width,
+        threads=torch.get_num_threads(),
+    )
+    run(library, LINEAR[rows.dtype] + kind_of_products(rows.dtype, products), job)
+    return outputs
+
+
+def run(library: ctypes.CDLL, function: str, job: Job) -> None:
+    """Call a function of the compiled code.
+
+    Raises:
+        MemoryError: If there is not enough memory.
+    """
+    if not getattr(library, function)(ctypes.byref(job)):
+        raise MemoryError("There is not enough memory for this batch: take fewer sentences at a time.")
+
+
+__all__ = ["NativeBackend", "NotBuiltError", "linear", "load", "usable_libraries"]

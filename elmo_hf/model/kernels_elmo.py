@@ -18,6 +18,7 @@ this file knows, they are used; otherwise torch computes everything.
 """
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from transformers.utils import logging
 logger = logging.get_logger(__name__)
 
 # `elmo_hf.kernels.INTERFACE` of the kernels that this file can call
-INTERFACE = 2
+INTERFACE = 3
 
 
 @functools.cache
@@ -89,7 +90,9 @@ def recompute_gradients(
 
 
 def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """Compute `nn.functional.linear`, in float32 where bfloat16 is slow and nothing is trained.
+    """Compute `nn.functional.linear`; where nothing is trained on a CPU, by the compiled code.
+
+    Where `ELMO_HF_RECURRENCE` chooses another code than that, torch computes this, too.
 
     Args:
         rows: `[..., D]`.
@@ -99,10 +102,16 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) 
     Returns:
         `[..., n]`.
     """
-    if rows.dtype == torch.bfloat16 and not is_trained(rows, weight, bias) and (kernels := find_kernels()):
-        widened = kernels.widened_linear(rows, weight, bias)
-        if widened is not None:
-            return widened
+    by_torch = (
+        (os.environ.get("ELMO_HF_RECURRENCE") or "native") != "native"
+        or torch._C._get_tracing_state() is not None
+        or torch.is_autocast_enabled(rows.device.type)
+        or is_trained(rows, weight, bias)
+    )
+    if not by_torch and (kernels := find_kernels()):
+        result = kernels.linear(rows, weight, bias)
+        if result is not None:
+            return result
     return nn.functional.linear(rows, weight, bias)
 
 

@@ -1,5 +1,7 @@
 """`model.kernels_elmo`: kernels are used where they are installed, and only on tensors that need no gradients."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import nn
@@ -35,16 +37,75 @@ def test_every_transform_of_torch_counts_as_training() -> None:
     assert not is_transformed()
 
 
+@pytest.fixture(params=[*native.usable_libraries()])
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Each level of instructions."""
+    monkeypatch.setenv("ELMO_HF_LEVEL", request.param)
+    native.load.cache_clear()
+    yield request.param
+    native.load.cache_clear()
+
+
+@pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("bias", [True, False])
-def test_bfloat16_is_multiplied_in_float32_where_that_is_faster(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, rows = nn.Linear(50, 7, bias=bias).bfloat16().requires_grad_(False), torch.randn(3, 50).bfloat16()
-    monkeypatch.setattr(native, "widens", lambda tensor: tensor.dtype == torch.bfloat16)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 50), (16, 33), (64, 512), (33, 1030)])
+def test_the_compiled_code_multiplies_as_torch_does(shape: tuple[int, int], bias: bool) -> None:
+    module, rows = nn.Linear(*shape[::-1], bias=bias).requires_grad_(False), torch.randn(3, 5, shape[1])
 
-    widened = linear(rows, module.weight, module.bias)
+    found = native.linear(rows, module.weight, module.bias)
 
-    wide = None if module.bias is None else module.bias.double()
-    exact = nn.functional.linear(rows.double(), module.weight.double(), wide)
-    assert torch.equal(widened, exact.bfloat16())
+    torch.testing.assert_close(found.double(), module.double()(rows.double()), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("tiles", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 50), (16, 33), (64, 512), (33, 1030)])
+def test_sums_of_bfloat16_are_in_float32(shape: tuple[int, int], tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, rows = nn.Linear(*shape[::-1]).bfloat16().requires_grad_(False), torch.randn(3, 5, shape[1]).bfloat16()
+    monkeypatch.setattr(native, "has_tiles", lambda: tiles)
+
+    found = native.linear(rows, module.weight, module.bias)
+
+    # only the result is rounded
+    wanted = module.double()(rows.double())
+    torch.testing.assert_close(found, wanted.bfloat16(), atol=1e-6, rtol=2**-7)
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_has_the_same_bits_among_others_and_on_any_number_of_threads(dtype: torch.dtype) -> None:
+    weight, rows = torch.randn(70, 600).to(dtype), torch.randn(300, 600).to(dtype)
+    alone = torch.cat([native.linear(row[None], weight, None) for row in rows])
+
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            assert torch.equal(native.linear(rows, weight, None), alone)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_no_rows_have_no_results() -> None:
+    assert native.linear(torch.randn(0, 4), torch.randn(3, 4), None).shape == (0, 3)
+
+
+def test_other_tensors_are_multiplied_by_torch() -> None:
+    module, rows = nn.Linear(50, 7).requires_grad_(False), torch.randn(3, 50)
+
+    assert native.linear(rows.double(), module.weight.double(), module.bias.double()) is None
+    assert native.linear(rows, module.weight.bfloat16(), None) is None
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(rows, module.weight, module.bias).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("chosen", ["packed", "reference"])
+def test_the_environment_chooses_torch_for_products_too(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_HF_RECURRENCE", chosen)
+    monkeypatch.setattr(native, "linear", None)
+    module, rows = nn.Linear(50, 7).requires_grad_(False), torch.randn(3, 50)
+
+    assert torch.equal(linear(rows, module.weight, module.bias), module(rows))
 
 
 @pytest.mark.parametrize("installed", [True, False])

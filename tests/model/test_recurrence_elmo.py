@@ -221,8 +221,8 @@ def test_without_compiled_code_torch_computes_and_the_reason_is_logged_once(
     ("spoil", "message"),
     [
         (lambda patch: patch.setitem(sys.modules, "elmo_hf.kernels", None), "No elmo_hf with kernels is installed"),
-        (lambda patch: patch.setattr("elmo_hf.kernels.INTERFACE", 999), "kernels of interface 999, .* needs 2"),
-        (lambda patch: patch.delattr("elmo_hf.kernels.INTERFACE"), "kernels of interface None, .* needs 2"),
+        (lambda patch: patch.setattr("elmo_hf.kernels.INTERFACE", 999), "kernels of interface 999, .* needs 3"),
+        (lambda patch: patch.delattr("elmo_hf.kernels.INTERFACE"), "kernels of interface None, .* needs 3"),
     ],
 )
 def test_without_kernels_of_its_interface_torch_computes(

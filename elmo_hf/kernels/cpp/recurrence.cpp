@@ -1,4 +1,4 @@
-// The LSTMs of a layer and their backward pass, computed in float32 on a CPU. setup.py compiles this file, once for
+// The LSTMs of a layer, their backward pass, and linear maps, computed in float32 on a CPU. setup.py compiles this file, once for
 // each level of instructions, and native.py calls the library of the highest level that the processor has.
 //
 // A step multiplies a few rows by a large matrix, which general libraries pack anew each time, and then applies
@@ -28,7 +28,6 @@
 #endif
 #ifdef __linux__
 #include <dlfcn.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -1353,6 +1352,72 @@ private:
     }
 };
 
+// A linear map, whose sums are in the same order however many rows there are: of rows `below`, by the matrix `forward`.
+template <class Number, class Factor = float>
+class Linear {
+public:
+    explicit Linear(const Job& job) : job(job) {}
+
+    void run() {
+        if (copies) share((rows + COPIED - 1) / COPIED, job.threads, [&](int64_t n) { copy_rows(n * COPIED); });
+        share((width + PANEL - 1) / PANEL, job.threads, [&](int64_t n) { multiply(n * PANEL); });
+    }
+
+private:
+    static constexpr bool NARROW = std::is_same<Factor, BFloat16>::value;
+    static constexpr int64_t COPIED = 32;
+    const Job& job;
+    const int64_t rows = job.words, depth = job.input_width, width = job.width;
+    const int64_t terms = NARROW ? padded_terms(depth) : depth;
+    // rows whose distance is a power of two would share cache lines
+    const bool copies = !std::is_same<Number, Factor>::value || terms > depth || depth % 256 == 0;
+    const int64_t stride = copies ? terms + TERMS_OF_TILE : depth;
+    Scratch copied{copies ? floats(rows * stride) : 0};
+    const Factor* factors = static_cast<const Factor*>(copies ? copied.data() : job.below);
+
+    static int64_t floats(int64_t count) { return (count * sizeof(Factor) + sizeof(float) - 1) / sizeof(float); }
+
+    // Copies rows as factors, with zeros up to `terms`.
+    void copy_rows(int64_t first) {
+        for (int64_t row = first; row < std::min(first + COPIED, rows); row++) {
+            Factor* to = reinterpret_cast<Factor*>(copied.data()) + row * stride;
+            convert(static_cast<const Number*>(job.below) + row * depth, depth, to);
+            std::fill_n(to + depth, terms - depth, Factor(0));
+        }
+    }
+
+    // Computes a panel of the columns of the result, CHUNK rows at a time.
+    void multiply(int64_t column) {
+        const int64_t count = std::min<int64_t>(PANEL, width - column);
+        const auto from = static_cast<const Number*>(job.forward) + column * depth;
+        Scratch memory(floats(terms * PANEL));
+        const auto panel = reinterpret_cast<Factor*>(memory.data());
+        if constexpr (NARROW)
+            pack_pairs_of_rows(from, count, depth, depth, terms, panel);
+        else
+            for (int64_t k = 0; k < depth; k += DEPTH)
+                pack_rows(from + k, nullptr, count, std::min(DEPTH, depth - k), depth, panel + k * PANEL);
+        float sums[CHUNK * PANEL];
+        // others use the tiles of this thread, too
+        release_tiles();
+        for (int64_t first = 0; first < rows; first += CHUNK) {
+            const int64_t part = std::min(CHUNK, rows - first);
+            const Factor* a = factors + first * stride;
+            if constexpr (NARROW)
+                panel_product(part, a, stride, panel, terms, sums, PANEL, panel, 0);
+            else
+                for (int64_t k = 0; k < depth; k += DEPTH)
+                    panel_product(part, a + k, stride, panel + k * PANEL, std::min(DEPTH, depth - k), sums, PANEL, k > 0);
+            for (int64_t row = 0; row < part; row++) {
+                float* own = sums + row * PANEL;
+                for (int64_t n = 0; job.bias && n < count; n++) own[n] += job.bias[column + n];
+                convert(own, count, static_cast<Number*>(job.outputs) + (first + row) * width + column);
+            }
+        }
+        release_tiles();
+    }
+};
+
 template <class Work>
 bool run(const Job& job) {
     bool done = true;
@@ -1377,20 +1442,14 @@ extern "C" bool elmo_backward(const Job* job) { return run<Backward<float>>(*job
 extern "C" bool elmo_backward_bfloat16(const Job* job) { return run<Backward<BFloat16>>(*job); }
 extern "C" bool elmo_backward_bfloat16_products(const Job* job) { return run<Backward<BFloat16, BFloat16>>(*job); }
 
+// These read `below`, `[words, input_width]`, `forward`, `[width, input_width]`, and `bias`, `[width]` or null, of a job,
+// and write `outputs`, `[words, width]`.
+extern "C" bool elmo_linear(const Job* job) { return run<Linear<float>>(*job); }
+extern "C" bool elmo_linear_bfloat16(const Job* job) { return run<Linear<BFloat16>>(*job); }
+extern "C" bool elmo_linear_bfloat16_products(const Job* job) { return run<Linear<BFloat16, BFloat16>>(*job); }
+
 // Returns the version of `Job` and of these functions: raise it, and JOB_VERSION in native.py, when one of them changes.
-extern "C" int elmo_job_version() { return 4; }
+extern "C" int elmo_job_version() { return 5; }
 
 // Returns whether products of bfloat16 run on AMX tiles here.
 extern "C" bool elmo_has_tiles() { return has_tiles(); }
-
-// Returns whether this processor has instructions for products of bfloat16, whatever the level has.
-extern "C" bool elmo_has_bfloat16_products() {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512bf16");
-#elif defined(__aarch64__) && defined(__linux__) && defined(HWCAP2_BF16)
-    return getauxval(AT_HWCAP2) & HWCAP2_BF16;
-#else
-    return false;
-#endif
-}
