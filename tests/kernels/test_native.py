@@ -142,13 +142,18 @@ def test_without_compiled_code_one_warning_says_what_it_costs(
 
 
 class Wrong:
-    """A library of which one function computes nothing."""
+    """A library of which one function computes one number only, and a wrong one."""
 
     def __init__(self, library: ctypes.CDLL, function: str) -> None:
         self.library, self.function = library, function
 
     def __getattr__(self, name: str) -> Any:
-        return (lambda _: True) if name == self.function else getattr(self.library, name)
+        return self.spoil if name == self.function else getattr(self.library, name)
+
+    def spoil(self, reference: Any) -> bool:
+        """Write a wrong number: what is not written may by chance be a right one that was there before."""
+        job = reference._obj
+        return bool(ctypes.memset(job.gradients or job.outputs, 0x3F, 8))
 
 
 @pytest.mark.skipif(len(native.usable_libraries()) < 2, reason="there is only one level for this processor")
