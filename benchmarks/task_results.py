@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from seqeval.metrics import f1_score
 from torch import nn
 from tqdm import tqdm
 from transformers.utils import logging
@@ -197,6 +196,8 @@ def measure(model: Any, task: Task, name: str, words: TaskWords) -> float:
             right.append([task.names[label] for label in row[row != -100].tolist()])
             found.append([task.names[label] for label in own[row != -100].tolist()])
     if any(label.startswith("B-") for label in task.names):
+        from seqeval.metrics import f1_score
+
         return 100 * float(f1_score(right, found))
     pairs = [pair for rows in zip(right, found, strict=True) for pair in zip(*rows, strict=True)]
     return 100 * statistics.fmean(one == other for one, other in pairs)

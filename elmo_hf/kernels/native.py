@@ -365,9 +365,20 @@ def run_job(
 
 def fits(*tensors: torch.Tensor | None, dtype: torch.dtype) -> bool:
     """Return whether all tensors are plain ones on the CPU, of one dtype; the compiled code reads their memory."""
+    if torch._C._len_torch_dispatch_stack():
+        # who watches torch's operations, or replaces them, would see none
+        return False
     return all(
         tensor is None
-        or (type(tensor) in (torch.Tensor, nn.Parameter) and tensor.device.type == "cpu" and tensor.dtype == dtype)
+        or (
+            type(tensor) in (torch.Tensor, nn.Parameter)
+            and tensor.device.type == "cpu"
+            and tensor.dtype == dtype
+            and tensor.layout == torch.strided
+            and not tensor.is_neg()
+            # a tensor's memory can be taken away
+            and (tensor.untyped_storage().nbytes() > 0 or not tensor.numel())
+        )
         for tensor in tensors
     )
 
@@ -393,6 +404,11 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) 
         MemoryError: If there is not enough memory.
     """
     if not any(fits(rows, weight, bias, dtype=dtype) for dtype in LINEAR):
+        return None
+    if weight.ndim != 2 or not weight.shape[1] or rows.shape[-1:] != weight.shape[1:]:
+        # torch says what is wrong
+        return None
+    if bias is not None and bias.shape != weight.shape[:1]:
         return None
     library = load()
     return None if isinstance(library, NotBuiltError) else compute_linear(library, rows, weight, bias)

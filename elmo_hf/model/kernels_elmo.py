@@ -103,9 +103,11 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) 
         `[..., n]`.
     """
     by_torch = (
-        (os.environ.get("ELMO_HF_RECURRENCE") or "native") != "native"
+        rows.device.type != "cpu"
+        or torch.compiler.is_compiling()
+        or (os.environ.get("ELMO_HF_RECURRENCE") or "native") != "native"
         or torch._C._get_tracing_state() is not None
-        or torch.is_autocast_enabled(rows.device.type)
+        or torch.is_autocast_enabled("cpu")
         or is_trained(rows, weight, bias)
     )
     if not by_torch and (kernels := find_kernels()):

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from elmo_hf.kernels import native
 from elmo_hf.model import kernels_elmo
@@ -97,6 +99,70 @@ def test_other_tensors_are_multiplied_by_torch() -> None:
     assert native.linear(rows, module.weight.bfloat16(), None) is None
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(rows, module.weight, module.bias).dtype == torch.bfloat16
+
+
+MODULE = nn.Linear(50, 7).requires_grad_(False)
+ROWS = torch.randn(3, 50)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weight", "bias"),
+    [
+        (ROWS[:, :40], MODULE.weight, None),
+        (torch.tensor(1.0), MODULE.weight, None),
+        (ROWS, MODULE.weight, MODULE.bias[:5]),
+        (ROWS, MODULE.weight, torch.randn(9)),
+    ],
+)
+def test_shapes_that_do_not_fit_are_torchs_error(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> None:
+    with pytest.raises(RuntimeError, match="size|shape|dimension|1D"):
+        linear(rows, weight, bias)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weight", "bias"),
+    [
+        (ROWS, MODULE.weight, MODULE.bias[:1]),
+        (ROWS, MODULE.weight, torch.tensor(2.0)),
+        (ROWS, MODULE.weight[0], None),
+        (ROWS[0], MODULE.weight, MODULE.bias),
+        (ROWS[:, :0], MODULE.weight[:, :0], MODULE.bias),
+        (torch._neg_view(ROWS), MODULE.weight, MODULE.bias),
+        (ROWS, torch._neg_view(MODULE.weight), MODULE.bias),
+        (ROWS.to_sparse(), MODULE.weight, None),
+        (ROWS.expand(2, 3, 50), MODULE.weight, MODULE.bias),
+    ],
+)
+def test_unusual_tensors_give_what_torch_gives(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> None:
+    found, wanted = linear(rows, weight, bias), nn.functional.linear(rows, weight, bias)
+
+    torch.testing.assert_close(found, wanted)
+
+
+def test_memory_that_was_taken_away_is_torchs_error() -> None:
+    weight = torch.randn(7, 50)
+    weight.untyped_storage().resize_(0)
+
+    with pytest.raises(RuntimeError):
+        linear(ROWS, weight, None)
+
+
+def test_meta_tensors_and_modes_stay_with_torch() -> None:
+    assert linear(ROWS.to("meta"), MODULE.weight.to("meta"), None).device.type == "meta"
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert type(linear(ROWS, MODULE.weight, None)) is FakeTensor
+    traced = make_fx(lambda rows: linear(rows, MODULE.weight, MODULE.bias))(ROWS)
+    torch.testing.assert_close(traced(2 * ROWS), MODULE(2 * ROWS))
+
+
+def test_a_compiler_sees_one_graph() -> None:
+    compiled = torch.compile(lambda rows: linear(rows, MODULE.weight, MODULE.bias), fullgraph=True, backend="eager")
+
+    torch.testing.assert_close(compiled(ROWS), MODULE(ROWS))
 
 
 @pytest.mark.parametrize("chosen", ["packed", "reference"])

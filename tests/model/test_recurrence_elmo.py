@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import logging
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -351,6 +352,23 @@ def test_bfloat16_is_widened(case: dict, monkeypatch: pytest.MonkeyPatch) -> Non
     # what is returned is rounded, and nothing before
     torch.testing.assert_close(outputs, wanted.bfloat16(), atol=1e-5, rtol=2**-7)
     torch.testing.assert_close(ended, tuple(part.bfloat16() for part in wanted_state), atol=1e-5, rtol=2**-7)
+
+
+@torch.no_grad()
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("cell", [12, 33, 64])
+def test_infinity_stays_in_its_sentence_and_makes_no_more_nan_on_tiles(
+    cell: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below, projections, *rest = random_reading({"lengths": [3, 5, 4], "cell": cell}, torch.bfloat16)
+    below[0, 4] = math.inf
+    found = []
+    for kind in ("", native.PRODUCTS):
+        monkeypatch.setattr(native, "kind_of_products", lambda dtype, products, kind=kind: kind)
+        found.append(run_lstm(below, projections, *rest)[0].isnan())
+
+    assert torch.equal(*found)
+    assert not found[0].all(dim=2).all()
 
 
 def rounding_reference(

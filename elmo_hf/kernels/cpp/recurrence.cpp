@@ -1131,6 +1131,9 @@ private:
                 store(gate + 3 * PANEL, o);
             }
         }
+        // beyond the last cell may be NaN, which zeros among the weights do not undo
+        if constexpr (NARROW)
+            std::fill_n(&group.narrow_squashed[r * narrow_stride(C_terms) + block * PANEL] + count, PANEL - count, BFloat16(0));
         if (!job.gates) return;
         for (int64_t gate = 0; gate < G; gate++)
             convert(gates + gate * PANEL, count, static_cast<Number*>(job.gates) + (row * G + gate) * C + block * PANEL);
