@@ -117,7 +117,7 @@ ROWS = torch.randn(3, 50)
 def test_shapes_that_do_not_fit_are_torchs_error(
     rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> None:
-    with pytest.raises(RuntimeError, match="size|shape|dimension|1D"):
+    with pytest.raises(RuntimeError, match=r"size|shape|dimension|1D"):
         linear(rows, weight, bias)
 
 

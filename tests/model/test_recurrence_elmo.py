@@ -363,8 +363,8 @@ def test_infinity_stays_in_its_sentence_and_makes_no_more_nan_on_tiles(
     below, projections, *rest = random_reading({"lengths": [3, 5, 4], "cell": cell}, torch.bfloat16)
     below[0, 4] = math.inf
     found = []
-    for kind in ("", native.PRODUCTS):
-        monkeypatch.setattr(native, "kind_of_products", lambda dtype, products, kind=kind: kind)
+    for tiles in (False, True):
+        monkeypatch.setattr(native, "has_tiles", lambda tiles=tiles: tiles)
         found.append(run_lstm(below, projections, *rest)[0].isnan())
 
     assert torch.equal(*found)
