@@ -325,7 +325,7 @@ def test_remote_code_beside_kernels_of_another_interface_computes_by_torch(
     lines, numbers = run_with("other", bilm, tmp_path)
 
     assert [line for line in lines if line.startswith("backend")] == ["backend: packed"]
-    message = "log: The installed elmo_hf has kernels of interface 999, and this model's code needs 2"
+    message = "log: The installed elmo_hf has kernels of interface 999, and this model's code needs 3"
     assert sum(line.startswith(message) for line in lines) == 1
     for name, value in by_torch[1].items():
         np.testing.assert_array_equal(numbers[name], value)
