@@ -1,4 +1,4 @@
-"""Fast recurrences for installations of this package: compiled code for CPUs, and Triton kernels for GPUs.
+"""Fast recurrences and linear maps of this package: compiled code for CPUs, and Triton kernels for GPUs.
 
 The Hub files find this room by a guarded import and ask it only if `INTERFACE` is the number that they know; otherwise
 they compute by torch. They may be copies that came with a checkpoint, so nothing here imports them or asks for their

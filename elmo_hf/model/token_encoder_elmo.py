@@ -17,6 +17,7 @@ Shape notation: `N` words of a batch, `D` distinct words among them, `S` charact
 (itself, its characters, or both), `F` filters of all convolutions, `P` width of the token layer.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -38,7 +39,7 @@ FEWEST_WINDOWS = 2 * FEWEST_ROWS
 
 
 class ElmoLinear(nn.Linear):
-    """A linear map, in float32 where a processor is slow with bfloat16."""
+    """A linear map, which the compiled code computes on a CPU where nothing is trained."""
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Map `[D, in_features]` to `[D, out_features]`."""
@@ -182,13 +183,16 @@ class ElmoTokenEncoder(nn.Module):
         order = positions.argsort(stable=True)
         sizes, counts = positions.unique(return_counts=True)
         groups = gather_groups(to_list(sizes), to_list(counts))
-        pieces = [
-            self.convolve(table, fill_up(char_ids[words, :size], -(-FEWEST_WINDOWS // (size - self.widest + 1))))[
-                : len(words)
+        pieces = []
+        for size, group in zip(groups, order.split(list(groups.values())), strict=True):
+            # the widest filter has the fewest windows in a word
+            fewest = math.ceil(FEWEST_WINDOWS / (size - self.widest + 1))
+            pieces += [
+                self.convolve(table, fill_up(char_ids[words, :size], fewest))[: len(words)]
+                for words in group.split(WORDS_PER_CONVOLUTION)
             ]
-            for size, group in zip(groups, order.split(list(groups.values())), strict=True)
-            for words in group.split(WORDS_PER_CONVOLUTION)
-        ] or [self.convolve(table, char_ids)]
+        if not pieces:
+            return self.convolve(table, char_ids)
         # [D, F], in the order of `char_ids` again
         return torch.cat(pieces)[order.argsort()]
 

@@ -361,7 +361,8 @@ def test_infinity_stays_in_its_sentence_and_makes_no_more_nan_on_tiles(
     cell: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     below, projections, *rest = random_reading({"lengths": [3, 5, 4], "cell": cell}, torch.bfloat16)
-    below[0, 4] = math.inf
+    # one number: two could make NaN of their sum
+    below[0, 4, 0] = math.inf
     found = []
     for tiles in (False, True):
         monkeypatch.setattr(native, "has_tiles", lambda tiles=tiles: tiles)
