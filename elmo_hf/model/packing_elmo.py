@@ -17,6 +17,7 @@ Shape notation: `B` sentences, `T` words with padding, `N` words of the batch wi
 direction: 0 reads a sentence from its first word, 1 from its last. A layer that reads in one direction has 1 there.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -29,6 +30,10 @@ from .scan_elmo import Grid, is_exporting, pack_grid
 # Common CPU libraries add up products of fewer rows in another order. With a few more rows, a sentence gets, on one
 # thread of most processors, the same bits alone as in a batch; the additional rows are never read.
 FEWEST_ROWS = 16
+
+# Torch compiles a product in half precision anew for each number of rows on a CPU, which often takes longer than the
+# product itself. A step of training has another number of words each time: mixed precision fills it up to a multiple.
+ROWS_AT_ONCE = 32
 
 
 class Packing(NamedTuple):
@@ -77,7 +82,8 @@ def pack_words(mask: torch.Tensor) -> Packing | Grid:
     running = lengths[:, None] > torch.arange(mask.shape[1], device=mask.device)
     words = positions[order]
     if len(positions):
-        words = torch.cat([words, words[:, :1].expand(2, FEWEST_ROWS - 1)], dim=1)
+        spare = count_rows(len(positions) + FEWEST_ROWS - 1) - len(positions)
+        words = torch.cat([words, words[:, :1].expand(2, spare)], dim=1)
     return Packing(sentences, words, [count for count in to_list(running.sum(dim=0)) if count])
 
 
@@ -102,11 +108,19 @@ def to_list(numbers: torch.Tensor) -> list[int]:
     return [int(number) for number in numbers] if is_transformed() else numbers.tolist()
 
 
+def count_rows(count: int) -> int:
+    """Return over how many rows a product of `count` rows is computed."""
+    if not torch.is_autocast_enabled("cpu"):
+        return count
+    return math.ceil(count / ROWS_AT_ONCE) * ROWS_AT_ONCE
+
+
 def fill_up(rows: torch.Tensor, fewest: int = FEWEST_ROWS) -> torch.Tensor:
     """Repeat the first of `n` rows until there are as many as wanted; an empty tensor stays empty."""
-    if is_exporting() or not 0 < len(rows) < fewest:
+    if is_exporting() or not len(rows):
         return rows
-    return torch.cat([rows, rows[:1].expand(fewest - len(rows), *rows.shape[1:])])
+    missing = count_rows(max(len(rows), fewest)) - len(rows)
+    return torch.cat([rows, rows[:1].expand(missing, *rows.shape[1:])]) if missing else rows
 
 
 __all__ = ["Packing", "fill_up", "gather_words", "pack_words", "scatter_words", "to_list"]

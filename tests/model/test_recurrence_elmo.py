@@ -535,13 +535,11 @@ def test_gradients_of_the_compiled_in_bfloat16_are_as_near_as_those_of_torch(
 @pytest.mark.parametrize("tiles", [False, True])
 def test_mixed_precision_is_trained_by_the_compiled(tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = source_gradients(nn.Linear, torch.float64)
-    with torch.autocast("cpu", torch.bfloat16):
-        torchs = source_gradients(OtherLinear, torch.float32)
+    torchs = source_gradients(OtherLinear, torch.float32, mixed=True)
     monkeypatch.setattr(native, "has_tiles", lambda: tiles)
     without(monkeypatch, TorchBackend)
 
-    with torch.autocast("cpu", torch.bfloat16):
-        found = source_gradients(nn.Linear, torch.float32)
+    found = source_gradients(nn.Linear, torch.float32, mixed=True)
 
     assert {part.dtype for part in found} == {torch.float32}
     assert relative_distance(found, wanted) <= max(1.2 * relative_distance(torchs, wanted), 0.02)
@@ -555,7 +553,9 @@ class OtherLinear(nn.Linear):
         return super().forward(rows)
 
 
-def source_gradients(make: type[nn.Linear], dtype: torch.dtype, frozen: int | None = None) -> list:
+def source_gradients(
+    make: type[nn.Linear], dtype: torch.dtype, frozen: int | None = None, mixed: bool = False
+) -> list:
     """The gradients of what gate inputs are computed from, with two spare rows; one of them may be frozen."""
     inputs, _, batch_sizes, state, weights = single(random_layer([4, 7, 2]))[:5]
     torch.manual_seed(0)
@@ -565,16 +565,16 @@ def source_gradients(make: type[nn.Linear], dtype: torch.dtype, frozen: int | No
     for n, source in enumerate(sources):
         source.requires_grad_(n != frozen)
     weights = weights.to(dtype)
-    outputs, _ = run_lstm(below, InputProjections(modules, 1.0), batch_sizes, state, weights)
-    outputs.float().square().sum().backward()
+    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        outputs, _ = run_lstm(below, InputProjections(modules, 1.0), batch_sizes, state, weights)
+        outputs.float().square().sum().backward()
     return [source.grad for source in sources]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_gradients_of_linear_maps_are_those_of_torch(dtype: torch.dtype, mixed: bool) -> None:
-    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-        mine, torchs = source_gradients(nn.Linear, dtype), source_gradients(OtherLinear, dtype)
+    mine, torchs = (source_gradients(make, dtype, mixed=mixed) for make in (nn.Linear, OtherLinear))
 
     # torch rounds the sums of the bias in another order
     narrow = dtype == torch.bfloat16 or (mixed and dtype == torch.float32)
