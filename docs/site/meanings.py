@@ -27,7 +27,7 @@ GROUPS = {
 CELL, MARGIN, LABELS, TOP = 58, 16, 350, 34
 # the colours of the lowest and the highest similarity
 LOW, HIGH = np.array([236, 244, 243]), np.array([0, 121, 107])
-LOWEST = 0.5
+LOWEST = 0.4
 
 
 def similarities(sentences: list[str]) -> np.ndarray:
