@@ -109,14 +109,14 @@ def to_list(numbers: torch.Tensor) -> list[int]:
 
 
 def count_rows(count: int) -> int:
-    """Return over how many rows a product of `count` rows is computed."""
+    """Return to how many rows `count` rows are filled up: a multiple of `ROWS_AT_ONCE` in mixed precision on a CPU."""
     if not torch.is_autocast_enabled("cpu"):
         return count
     return math.ceil(count / ROWS_AT_ONCE) * ROWS_AT_ONCE
 
 
 def fill_up(rows: torch.Tensor, fewest: int = FEWEST_ROWS) -> torch.Tensor:
-    """Repeat the first of `n` rows until there are as many as wanted; an empty tensor stays empty."""
+    """Repeat the first of `n` rows up to `count_rows` of as many as wanted; an empty tensor stays empty."""
     if is_exporting() or not len(rows):
         return rows
     missing = count_rows(max(len(rows), fewest)) - len(rows)
