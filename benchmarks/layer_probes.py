@@ -18,11 +18,13 @@ from itertools import chain
 from typing import NamedTuple
 
 import torch
-from task_results import read_sets
+from shared import run
+from task_results import check_files, read_sets
 from torch import nn
 
 from elmo_hf import ELMO_SMALL_EN
 from elmo_hf.embedding import embed, load
+from elmo_hf.training.finetuning_options import at_least
 
 
 BATCH_SIZE = 1024
@@ -118,9 +120,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure which layer knows parts of speech.")
     parser.add_argument("files", nargs="+", help="train, dev and test; or one file")
     parser.add_argument("--model", default=ELMO_SMALL_EN, help="folder of the biLM; elmo-small-en by default")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings, each with its own seed (default: 3)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
+    parser.add_argument("--seeds", type=at_least(1), default=3, help="trainings, each with its own seed (default: 3)")
+    parser.add_argument("--threads", type=at_least(1), default=1, help="threads of the CPU (default: 1)")
     options = parser.parse_args()
+    check_files(parser, options.files)
     torch.set_num_threads(options.threads)
     sets = read_sets(options.files)
     sentences = {name: [example.sentences[0] for example in examples] for name, examples in sets.items()}
@@ -145,4 +148,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

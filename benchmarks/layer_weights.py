@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from shared import run
 from task_results import Task, add_tasks, add_training, check_tasks, read_sets, train
 from transformers.utils import logging
 
@@ -41,7 +42,7 @@ def mean_of(runs: Sequence[Learned]) -> Learned:
 
 def learn(options: argparse.Namespace, head: str, files: Sequence[str]) -> Learned:
     """Train a task with each seed; return the mean of the weights."""
-    task = Task(read_sets(files), options.model, with_elmo=True)
+    task = Task(read_sets(files, head), options.model, with_elmo=True)
     given = argparse.Namespace(**vars(options), head=head, without_elmo=False, layer="mix")
     return mean_of([train(task, given, seed)[2] for seed in range(options.seeds)])
 
@@ -69,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -5,18 +5,18 @@ r"""How many training examples ELMo saves: a task's score with and without it, o
 
 Takes the files and options of task_results.py, and trains as it does. Each seed has its own part of the training set,
 so that the error bars, the standard deviation over seeds, show how much the choice of examples matters. A smaller part
-is read more often: 1 % of the examples for ten times the epochs, 10 % for three times. `--work` keeps each result: run
+is read more often: 1 % of the examples for ten times the epochs, 10 % for three times. `--work` keeps each score: run
 the command again to go on. Needs `pip install "elmo_hf[plot]"`.
 """
 
 import argparse
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from task_results import Example, Task, add_training, mean_and_deviation, part_of, read_sets, train
+from shared import KeptScores, run, settings_of, share
+from task_results import Task, add_training, check_files, mean_and_deviation, part_of, read_sets, size_of_part, train
 from transformers.utils import logging
 
 from elmo_hf.integrations.plotting import DOT, QUERY, check_picture, save_picture
@@ -24,16 +24,6 @@ from elmo_hf.integrations.plotting import DOT, QUERY, check_picture, save_pictur
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class Result(NamedTuple):
-    """The score of one training, in percent, and the number of its examples."""
-
-    part: float
-    examples: int
-    with_elmo: bool
-    seed: int
-    score: float
 
 
 class Point(NamedTuple):
@@ -45,31 +35,21 @@ class Point(NamedTuple):
     deviation: float
 
 
-def read_results(path: Path) -> list[Result]:
-    """Read the results of earlier runs."""
-    if not path.exists():
-        return []
-    return [Result(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def measure_parts(options: argparse.Namespace, results: Sequence[Result], with_elmo: bool) -> Iterator[Result]:
-    """Train on each part with each seed, if an earlier run has not."""
-    done = {(result.part, result.with_elmo, result.seed) for result in results}
-    left = [
-        (part, seed)
-        for part in sorted(options.parts)
-        for seed in range(options.seeds)
-        if (part, with_elmo, seed) not in done
-    ]
-    if not left:
-        return
-    sets = read_sets(options.files)
-    task = Task(sets, options.model, with_elmo=with_elmo)
-    for part, seed in left:
-        examples: list[Example] = part_of(sets["train"], part, seed)
-        task.sets = {**sets, "train": examples}
-        score = train(task, longer(options, part, with_elmo), seed)[1]
-        yield Result(part, len(examples), with_elmo, seed, score)
+def measure_parts(options: argparse.Namespace, kept: KeptScores, *, with_elmo: bool) -> list[Point]:
+    """Train on each part with each seed, if an earlier run has not; return mean and deviation, the smallest first."""
+    sets, task, points = read_sets(options.files, options.head), None, []
+    settings = settings_of(options, sets, without=("files", "parts", "work", "output", "title", "seeds", "threads"))
+    for part in sorted(set(options.parts)):
+        row = f"{part:g} {'with' if with_elmo else 'without'} ELMo"
+        for seed in range(options.seeds):
+            if seed in kept.find(settings, row, options.seeds):
+                continue
+            task = task or Task(sets, options.model, with_elmo=with_elmo)
+            task.sets = {**sets, "train": part_of(sets["train"], part, seed)}
+            kept.add(settings, row, seed, train(task, longer(options, part, with_elmo), seed)[1])
+        scores = list(kept.find(settings, row, options.seeds).values())
+        points.append(Point(part, size_of_part(sets["train"], part), *mean_and_deviation(scores)))
+    return points
 
 
 def longer(options: argparse.Namespace, part: float, with_elmo: bool) -> argparse.Namespace:
@@ -84,24 +64,13 @@ def longer(options: argparse.Namespace, part: float, with_elmo: bool) -> argpars
     return argparse.Namespace(**{**vars(options), **changed})
 
 
-def points_of(results: Sequence[Result], with_elmo: bool) -> list[Point]:
-    """Return mean and deviation of each part, from the smallest."""
-    points = []
-    for part in sorted({result.part for result in results if result.with_elmo == with_elmo}):
-        own = [result for result in results if (result.part, result.with_elmo) == (part, with_elmo)]
-        scores = [result.score for result in own]
-        points.append(Point(part, own[0].examples, *mean_and_deviation(scores)))
-    return points
-
-
-def draw(results: Sequence[Result], title: str) -> "Figure":
+def draw(with_elmo: Sequence[Point], without: Sequence[Point], title: str) -> "Figure":
     """Draw both curves over the number of training examples, with error bars."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 3.5))
     axes = figure.add_subplot()
-    for with_elmo, label, color in ((True, "with ELMo", DOT), (False, "without", QUERY)):
-        points = points_of(results, with_elmo)
+    for points, label, color in ((with_elmo, "with ELMo", DOT), (without, "without", QUERY)):
         axes.errorbar(
             [point.examples for point in points],
             [point.mean for point in points],
@@ -111,7 +80,7 @@ def draw(results: Sequence[Result], title: str) -> "Figure":
             marker="o",
             capsize=3,
         )
-    ticks = {point.examples: point.part for point in points_of(results, True)}
+    ticks = {point.examples: point.part for point in with_elmo}
     axes.set_xscale("log")
     axes.set_xticks(list(ticks), [f"{examples:,}\n{part:.0%}" for examples, part in ticks.items()])
     axes.minorticks_off()
@@ -129,29 +98,27 @@ def main() -> None:
     parser.add_argument("files", nargs="+", help="train, dev and test; or one file of columns")
     parser.add_argument("--head", required=True, help="linear, bilstm-crf, mean, max, bcn or esim")
     parser.add_argument(
-        "--parts", type=float, nargs="+", default=[0.01, 0.03, 0.1, 0.3, 1.0], help="of the training set"
+        "--parts", type=share, nargs="+", default=[0.01, 0.03, 0.1, 0.3, 1.0], help="of the training set"
     )
-    parser.add_argument("--work", type=Path, required=True, help="file that keeps the results")
+    parser.add_argument("--work", type=Path, required=True, help="file that keeps the scores")
     parser.add_argument("--output", type=Path, required=True, help="new picture: .svg, .png or .pdf")
     parser.add_argument("--title", help="of the picture; by default the first file and the head")
     add_training(parser)
     options = parser.parse_args()
+    check_files(parser, options.files)
     check_picture(options.output)
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
-    results = read_results(options.work)
-    for with_elmo in (True, False):
-        for result in measure_parts(options, results, with_elmo):
-            with options.work.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(result._asdict()) + "\n")
-    results = read_results(options.work)
+    kept = KeptScores(options.work)
+    with_elmo, without = (measure_parts(options, kept, with_elmo=choice) for choice in (True, False))
     print("| training examples | with ELMo | without |\n|---|---|---|")
-    for one, other in zip(points_of(results, True), points_of(results, False), strict=True):
+    for one, other in zip(with_elmo, without, strict=True):
         columns = (f"{point.mean:.2f} ± {point.deviation:.2f}" for point in (one, other))
         print(f"| {one.examples:,} ({one.part:.0%}) | {' | '.join(columns)} |")
-    save_picture(draw(results, options.title or f"{Path(options.files[0]).name}, {options.head}"), options.output)
+    title = options.title or f"{Path(options.files[0]).name}, {options.head}"
+    save_picture(draw(with_elmo, without, title), options.output)
     print(f"Drew {options.output}.")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,7 +7,7 @@
 
 What follows `--` goes to the script. A part is made of random lines of JSON lines, or of random paragraphs of SQuAD's
 JSON, the same for all seeds. Prints the scores of each seed on the test set, and their mean and standard deviation, in
-percent. A seed whose scores are in the work folder is not trained again.
+percent. A seed whose scores are in the work folder is not trained again; a training that was ended goes on.
 """
 
 import argparse
@@ -20,7 +20,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from shared import check_settings, run, share
+
 from elmo_hf.data.corpus import open_unpacked
+from elmo_hf.errors import ElmoError, one_line
+from elmo_hf.training.finetuning_options import at_least
 
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -32,9 +36,9 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("script", help="the name of a script in examples/")
     parser.add_argument("files", nargs=3, type=Path, help="train, dev and test")
     parser.add_argument("--metrics", nargs="+", default=["f1"], help="as the script names them (default: f1)")
-    parser.add_argument("--part", type=float, default=1.0, help="share of the training set (default: all of it)")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings, each with its own seed (default: 3)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
+    parser.add_argument("--part", type=share, default=1.0, help="share of the training set (default: all of it)")
+    parser.add_argument("--seeds", type=at_least(1), default=3, help="trainings, each with its own seed (default: 3)")
+    parser.add_argument("--threads", type=at_least(1), default=1, help="threads of the CPU (default: 1)")
     parser.add_argument("--work", type=Path, required=True, help="folder of the trained models")
     own, others = sys.argv[1:], []
     if "--" in own:
@@ -51,13 +55,13 @@ def take_part(data: Any, part: float) -> Any:
     """
     choose = random.Random(0)
     if isinstance(data, list):
-        return choose.sample(data, round(part * len(data)))
+        return choose.sample(data, max(1, round(part * len(data))))
     paragraphs = [
         {"title": article.get("title", ""), "paragraphs": [paragraph]}
         for article in data["data"]
         for paragraph in article["paragraphs"]
     ]
-    return {**data, "data": choose.sample(paragraphs, round(part * len(paragraphs)))}
+    return {**data, "data": choose.sample(paragraphs, max(1, round(part * len(paragraphs))))}
 
 
 def write_part(source: Path, part: float, folder: Path) -> Path:
@@ -67,7 +71,10 @@ def write_part(source: Path, part: float, folder: Path) -> Path:
     if ".jsonl" in source.name:
         path, text = folder / "train.jsonl", "".join(take_part(text.splitlines(keepends=True), part))
     else:
-        path, text = folder / "train.json", json.dumps(take_part(json.loads(text), part))
+        try:
+            path, text = folder / "train.json", json.dumps(take_part(json.loads(text), part))
+        except (ValueError, TypeError, LookupError) as error:
+            raise ElmoError(f"{source} is neither JSON lines nor SQuAD's JSON ({one_line(error)}).") from error
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -81,15 +88,23 @@ def run_seed(options: argparse.Namespace, train: Path, others: list[str], seed: 
         command = [sys.executable, EXAMPLES / options.script, train, "--dev", dev, "--test", test, "--output", output]
         command += ["--seed", str(seed), "--threads", str(options.threads), "--resume", *others]
         with (options.work / f"seed-{seed}.log").open("a", encoding="utf-8") as log:
-            subprocess.run([*map(str, command)], check=True, stdout=log, stderr=log)
+            done = subprocess.run([*map(str, command)], check=False, stdout=log, stderr=log)
+        if done.returncode:
+            raise ElmoError(f"{options.script} failed: read the end of {log.name}.")
     scores = json.loads(results.read_text(encoding="utf-8"))
+    if unknown := [name for name in options.metrics if f"test_{name}" not in scores]:
+        known = [name.removeprefix("test_") for name in scores if name.startswith("test_")]
+        raise ElmoError(f"{options.script} reports no {unknown[0]!r}: choose --metrics among {', '.join(known)}.")
     return {name: 100 * scores[f"test_{name}"] for name in options.metrics}
 
 
 def main() -> None:
     """Train with each seed and report."""
     options, others = parse_arguments()
-    options.work.mkdir(parents=True, exist_ok=True)
+    if not (EXAMPLES / options.script).is_file():
+        known = ", ".join(path.name for path in sorted(EXAMPLES.glob("finetune_*.py")))
+        raise ElmoError(f"There is no script {options.script!r}: choose one of {known}.")
+    check_settings(options.work, [options.script, *map(str, options.files), f"{options.part:g}", *others])
     train = options.files[0]
     if options.part < 1:
         train = write_part(train, options.part, options.work)
@@ -107,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

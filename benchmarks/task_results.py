@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from shared import run, share
 from torch import nn
 from tqdm import tqdm
 from transformers.utils import logging
@@ -33,6 +34,7 @@ from transformers.utils import logging
 from elmo_hf import (
     ELMO_SMALL_EN,
     ElmoConfig,
+    ElmoError,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoModel,
@@ -41,8 +43,9 @@ from elmo_hf import (
 from elmo_hf.data.records import read_labelled
 from elmo_hf.data.tagged import read_tagged
 from elmo_hf.data.word_vectors import WordVectors, build_word_vectors
+from elmo_hf.errors import counted
 from elmo_hf.training.finetuning import load_task_model
-from elmo_hf.training.finetuning_options import TASK_CHAR_DIM
+from elmo_hf.training.finetuning_options import TASK_CHAR_DIM, at_least
 
 
 BATCH_SIZE = 32
@@ -57,9 +60,14 @@ class Example(NamedTuple):
     labels: list[str]
 
 
+def is_json(path: str) -> bool:
+    """Tell whether a file has JSON lines, by its name."""
+    return ".json" in Path(path).name
+
+
 def read(path: str) -> list[Example]:
     """Read a file of columns or of JSON lines."""
-    if ".json" not in Path(path).name:
+    if not is_json(path):
         return [Example([words], tags) for words, tags in read_tagged(path)]
     return [
         Example([side if isinstance(side, list) else side.split() for side in sides if side is not None], [str(label)])
@@ -73,18 +81,46 @@ def without_dev(train: list[Example], dev: Sequence[Example]) -> list[Example]:
     rest = [example for example in train if example.sentences not in texts]
     if len(train) - len(rest) < len(dev):
         return train
+    if not rest:
+        raise ElmoError("The training set is the development set: give other files.")
     print(f"The training set contains the development set: {len(train) - len(rest):,} examples are left out.")
     return rest
 
 
-def read_sets(files: Sequence[str]) -> dict[str, list[Example]]:
-    """Read training, development and test set; of a single file, the last two are the last two tenths."""
-    sets = dict(zip(("train", "dev", "test"), map(read, files), strict=False))
+def check_head(head: str, files: Sequence[str], parts: Sequence[Sequence[Example]]) -> None:
+    """Refuse a head that does not read what is in the files."""
+    # sentences an example, 0 where its words have tags
+    kinds = {
+        len(example.sentences) if is_json(file) else 0
+        for file, part in zip(files, parts, strict=True)
+        for example in part
+    }
+    # of those of ElmoForTokenClassification, one reads predicates, which these files have not
+    heads = {"linear": (0,), "bilstm-crf": (0,)}
+    heads |= {name: cls.num_sentences for name, cls in ElmoForSequenceClassification.heads.items()}
+    if head not in heads:
+        raise ElmoError(f"There is no head {head!r}: choose one of {', '.join(heads)}.")
+    if not kinds <= set(heads[head]):
+        names = {0: "tags of words", 1: "single sentences", 2: "pairs of sentences"}
+        found, reads = (", ".join(names[kind] for kind in sorted(part)) for part in (kinds, heads[head]))
+        raise ElmoError(f"The head {head} reads {reads}, and the data are {found}: choose another head or file.")
+
+
+def read_sets(files: Sequence[str], head: str = "linear") -> dict[str, list[Example]]:
+    """Read training, development and test set; of a single file, the last two are the last two tenths.
+
+    Raises:
+        ElmoError: If a file cannot be read or is too small, or the head does not read what is in it.
+    """
+    parts = [read(file) for file in files]
+    check_head(head, files, parts)
     if len(files) == 1:
-        everything = sets["train"]
-        tenth = len(everything) // 10
-        sets = {"train": everything[: -2 * tenth], "dev": everything[-2 * tenth : -tenth], "test": everything[-tenth:]}
-    return {**sets, "train": without_dev(sets["train"], sets["dev"])}
+        tenth = len(parts[0]) // 10
+        if not tenth:
+            raise ElmoError(f"{files[0]} has {counted(len(parts[0]), 'example')}: give 10 at least, or three files.")
+        parts = [parts[0][: -2 * tenth], parts[0][-2 * tenth : -tenth], parts[0][-tenth:]]
+    train, dev, test = parts
+    return {"train": without_dev(train, dev), "dev": dev, "test": test}
 
 
 class Task:
@@ -258,24 +294,31 @@ def layer_of(text: str) -> str | int:
 
 def part_of(train: Sequence[Example], part: float, seed: int = 0) -> list[Example]:
     """Take a share of the training set at random, the same with and without ELMo."""
-    return random.Random(seed).sample(train, round(part * len(train)))
+    return random.Random(seed).sample(train, size_of_part(train, part))
+
+
+def size_of_part(train: Sequence[Example], part: float) -> int:
+    """Return how many examples a share of the training set has, one at least."""
+    return max(1, round(part * len(train)))
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
     """Describe the options of the model and of its training, which other benchmarks have too."""
     parser.add_argument("--model", default=ELMO_SMALL_EN, help="folder of the biLM; elmo-small-en by default")
     parser.add_argument("--word-vectors", help="file of word vectors that the head reads beside ELMo")
-    parser.add_argument("--word-vectors-dim", type=int, help="width of word vectors that are learned with the task")
+    parser.add_argument("--word-vectors-dim", type=at_least(1), help="width of words that are learned with the task")
     parser.add_argument("--train-word-vectors", action="store_true", help="train the vectors of the file")
     parser.add_argument("--task-chars", action="store_true", help="read characters beside ELMo")
-    parser.add_argument("--mix-at", default="input", help="where the head reads ELMo: input (default), output or both")
-    parser.add_argument("--mix-regularization", type=float, default=0.0, help="lambda of the mix (default: 0)")
-    parser.add_argument("--hidden-size", type=int, default=100, help="width of one direction of a biLSTM")
-    parser.add_argument("--epochs", type=int, default=15, help="most epochs (default: 15)")
-    parser.add_argument("--patience", type=int, default=4, help="epochs without a better score before the end")
-    parser.add_argument("--learning-rate", type=float, default=1e-3, help="of Adam (default: 0.001)")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings, each with its own seed (default: 3)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
+    parser.add_argument(
+        "--mix-at", default="input", choices=("input", "output", "both"), help="where ELMo goes in (default: input)"
+    )
+    parser.add_argument("--mix-regularization", type=at_least(0.0), default=0.0, help="lambda of the mix (default: 0)")
+    parser.add_argument("--hidden-size", type=at_least(1), default=100, help="width of one direction of a biLSTM")
+    parser.add_argument("--epochs", type=at_least(1), default=15, help="most epochs (default: 15)")
+    parser.add_argument("--patience", type=at_least(1), default=4, help="epochs without a better score before the end")
+    parser.add_argument("--learning-rate", type=at_least(0.0, above=True), default=1e-3, help="default: 0.001")
+    parser.add_argument("--seeds", type=at_least(1), default=3, help="trainings, each with its own seed (default: 3)")
+    parser.add_argument("--threads", type=at_least(1), default=1, help="threads of the CPU (default: 1)")
 
 
 def add_tasks(parser: argparse.ArgumentParser) -> None:
@@ -283,6 +326,12 @@ def add_tasks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task", nargs="+", action="append", required=True, metavar="NAME", help="name, head, and one or three files"
     )
+
+
+def check_files(parser: argparse.ArgumentParser, files: Sequence[str]) -> None:
+    """End the program if there are neither one file nor three."""
+    if len(files) not in (1, 3):
+        parser.error("give one file of columns, or three files: train, dev and test")
 
 
 def check_tasks(parser: argparse.ArgumentParser, tasks: Sequence[Sequence[str]]) -> None:
@@ -348,16 +397,17 @@ def main() -> None:
         action="store_true",
         help="read words and characters alone; by default learned words, as wide as ELMo",
     )
-    parser.add_argument("--part", type=float, default=1.0, help="share of the training set that is used")
+    parser.add_argument("--part", type=share, default=1.0, help="share of the training set that is used")
     parser.add_argument(
         "--layer", default="mix", type=layer_of, help="mix (default), average, top, or a layer's number"
     )
     parser.add_argument("--compare", action="store_true", help="train with ELMo alone, the words alone, and both")
     add_training(parser)
     options = parser.parse_args()
+    check_files(parser, options.files)
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
-    sets = read_sets(options.files)
+    sets = read_sets(options.files, options.head)
     sets["train"] = part_of(sets["train"], options.part)
     kinds = kinds_of(options)
     task = Task(sets, options.model, with_elmo=not all(kind.without_elmo for kind in kinds))
@@ -368,4 +418,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,6 +9,7 @@ small texts more often. `--work` keeps what is finished: run the command again t
 """
 
 import argparse
+import hashlib
 import random
 import re
 import subprocess
@@ -18,7 +19,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from shared import check_settings, run, share
+
 from elmo_hf.data.corpus import read_sentences
+from elmo_hf.errors import ElmoError, counted
+from elmo_hf.files import new_file
+from elmo_hf.training.finetuning_options import at_least
 
 
 HERE = Path(__file__).parent
@@ -51,7 +57,7 @@ class Text(NamedTuple):
 def size(text: str) -> tuple[int, float]:
     """Read `30000x20` as 30,000 words that are read 20 times."""
     words, epochs = text.split("x")
-    return int(words), float(epochs)
+    return int(at_least(1)(words)), at_least(0.0, above=True)(epochs)
 
 
 def cut_texts(options: argparse.Namespace) -> list[Text]:
@@ -64,8 +70,10 @@ def cut_texts(options: argparse.Namespace) -> list[Text]:
     for text in texts:
         ends = accumulate(len(words) for words in sentences)
         number = next(place for place, end in enumerate(ends, start=1) if end >= text.words)
-        text.folder.mkdir(parents=True, exist_ok=True)
-        text.file.write_text("".join(" ".join(words) + "\n" for words in sentences[:number]), encoding="utf-8")
+        text.folder.mkdir(exist_ok=True)
+        if not text.file.exists():
+            with new_file(text.file) as temporary:
+                temporary.write_text("".join(" ".join(words) + "\n" for words in sentences[:number]), encoding="utf-8")
     return texts
 
 
@@ -78,7 +86,7 @@ def mix(files: Sequence[list[list[str]]], most: int) -> Iterator[list[str]]:
     while total < most:
         left = [file for file, sentences in enumerate(files) if places[file] < len(sentences)]
         if not left:
-            sys.exit(f"text_curve.py: error: the files have {total:,} words, not {most:,}: ask for fewer.")
+            raise ElmoError(f"The files have {counted(total, 'word')}, not {most:,}: ask for fewer.")
         file = min(left, key=lambda file: taken[file])
         words = files[file][places[file]]
         places[file] += 1
@@ -92,7 +100,8 @@ def train(text: Text, options: argparse.Namespace) -> None:
     vocabulary = text.folder / "vocab.txt"
     min_count = max((words, count) for words, count in MIN_COUNTS.items() if words <= text.words)[1]
     if not vocabulary.exists():
-        run(["-m", "elmo_hf.cli", "build-vocab", text.file, "--output", vocabulary, "--min-count", min_count, CUT])
+        build = ["-m", "elmo_hf.cli", "build-vocab", text.file, "--output", vocabulary]
+        run_python([*build, "--min-count", min_count, CUT])
     heldout = ["--heldout", *options.heldout] if options.heldout else []
     command = [HERE.parent / "examples" / "pretrain.py", text.file, "--vocab", vocabulary, "--output", text.model]
     numbers = {
@@ -102,7 +111,7 @@ def train(text: Text, options: argparse.Namespace) -> None:
         "threads": options.threads,
     }
     settings = [part for name, number in numbers.items() for part in (f"--{name}", number)]
-    print(run([*command, *heldout, *settings, CUT, "--pre-tokenizer", "moses", "--resume"])[-300:], flush=True)
+    print(run_python([*command, *heldout, *settings, CUT, "--pre-tokenizer", "moses", "--resume"])[-300:], flush=True)
 
 
 def measure(options: argparse.Namespace, model: Sequence[Any], kept: Path) -> str:
@@ -111,11 +120,11 @@ def measure(options: argparse.Namespace, model: Sequence[Any], kept: Path) -> st
     if not kept.exists():
         task = ["--head", options.head, "--part", options.part, "--epochs", options.task_epochs]
         task += ["--learning-rate", "3e-3", "--seeds", options.seeds, "--threads", options.threads]
-        kept.write_text(run([HERE / "task_results.py", *options.task, *task, *model]))
+        kept.write_text(run_python([HERE / "task_results.py", *options.task, *task, *model]))
     return MEAN.findall(kept.read_text())[-1]
 
 
-def run(command: Sequence[Any]) -> str:
+def run_python(command: Sequence[Any]) -> str:
     """Run Python and return what it prints; an error ends this script."""
     done = subprocess.run([sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -131,13 +140,17 @@ def main() -> None:
     parser.add_argument("--heldout", nargs="*", default=[], help="text to measure perplexity on")
     parser.add_argument("--task", nargs="+", required=True, help="the files of task_results.py")
     parser.add_argument("--head", required=True, help="linear, bilstm-crf, mean, max, bcn or esim")
-    parser.add_argument("--part", type=float, default=1.0, help="share of the task's training set that is used")
-    parser.add_argument("--task-epochs", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--part", type=share, default=1.0, help="share of the task's training set that is used")
+    parser.add_argument("--task-epochs", type=at_least(1), default=20)
+    parser.add_argument("--seeds", type=at_least(1), default=3)
+    parser.add_argument("--threads", type=at_least(1), default=1)
     parser.add_argument("--work", type=Path, required=True, help="folder for texts, models and results")
     options = parser.parse_args()
-    name = f"{Path(options.task[0]).name}-{options.head}-{options.part:g}.txt"
+    check_settings(options.work, [*options.files, *(f"{words}x{epochs:g}" for words, epochs in sorted(options.texts))])
+    # the scores of other tasks and trainings have other names
+    given = [*options.task, options.head, options.part, options.task_epochs, options.seeds]
+    digest = hashlib.sha256(repr(given).encode()).hexdigest()[:8]
+    name = f"{Path(options.task[0]).name}-{options.head}-{digest}.txt"
     rows = []
     for text in cut_texts(options):
         train(text, options)
@@ -150,4 +163,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -24,12 +24,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import torch
+from shared import run
 from tqdm import tqdm
 
 from elmo_hf import ELMO_SMALL_EN, ElmoError
 from elmo_hf.data.corpus import read_lines
 from elmo_hf.embedding import embed, load
 from elmo_hf.embedding.vectors import Vectors
+from elmo_hf.errors import one_line
+from elmo_hf.training.finetuning_options import at_least
 
 
 # as XML and the keys name parts of speech; 5 is an adjective too, a satellite
@@ -60,15 +63,34 @@ Choose = Callable[[Occurrence, Vectors], "str | None"]
 
 
 def read(path: str) -> list[Sentence]:
-    """Read a file of sentences, without those in which no sense is known."""
-    sentences = read_xml(path) if path.endswith(".xml") else map(from_json, read_lines(path))
-    return [sentence for sentence in sentences if sentence.occurrences]
+    """Read a file of sentences, without those in which no sense is known.
+
+    Raises:
+        ElmoError: If it is not of one of the two formats, or knows no sense.
+    """
+    try:
+        sentences = [
+            sentence
+            for sentence in (read_xml(path) if path.endswith(".xml") else map(from_json, read_lines(path)))
+            if sentence.occurrences
+        ]
+    except (ValueError, TypeError, LookupError, ElementTree.ParseError) as error:
+        raise ElmoError(f"{path} has none of the formats that word_senses.py reads: {one_line(error)}") from error
+    if not sentences:
+        raise ElmoError(f"{path} knows the sense of no word: give a file with senses.")
+    return sentences
 
 
 def from_json(line: str) -> Sentence:
-    """Read a line of JSON."""
+    """Read a line of JSON.
+
+    Raises:
+        ValueError: If a sense is of a word that the sentence has not.
+    """
     record = json.loads(line)
     occurrences = [Occurrence(place, (lemma, pos), keys) for place, lemma, pos, *keys in record["senses"]]
+    if not all(place in range(len(record["words"])) and keys for place, _, keys in occurrences):
+        raise ValueError(f"a sense has no word or no key in {record['senses']}")
     return Sentence(record["words"], occurrences)
 
 
@@ -93,12 +115,19 @@ def read_xml(path: str) -> Iterator[Sentence]:
 
 
 def read_first_senses(path: str) -> dict[Lemma, str]:
-    """Read the first sense of each lemma, from `index.sense` or a table."""
-    rows = (line.split() for line in read_lines(path))
-    if Path(path).name.startswith("index.sense"):
-        # key, place in the database, number of the sense, count
-        return {lemma_of(key): key for key, _, number, *_ in rows if number == "1"}
-    return {(lemma, pos): keys[0] for lemma, pos, *keys in rows}
+    """Read the first sense of each lemma, from `index.sense` or a table.
+
+    Raises:
+        ElmoError: If a line is of neither.
+    """
+    rows = [line.split() for line in read_lines(path)]
+    try:
+        if Path(path).name.startswith("index.sense"):
+            # key, place in the database, number of the sense, count
+            return {lemma_of(key): key for key, _, number, *_ in rows if number == "1"}
+        return {(lemma, pos): keys[0] for lemma, pos, *keys in rows}
+    except (ValueError, LookupError) as error:
+        raise ElmoError(f"{path} is no index.sense, and no table of lemma, part of speech and keys.") from error
 
 
 def lemma_of(key: str) -> Lemma:
@@ -194,13 +223,17 @@ def main() -> None:
     parser.add_argument("tests", nargs="+", metavar="test", help="files to test")
     parser.add_argument("--senses", required=True, help="WordNet's index.sense, or a table")
     parser.add_argument("--model", default=ELMO_SMALL_EN, help="folder of the biLM; elmo-small-en by default")
-    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU (default: 1)")
+    parser.add_argument("--threads", type=at_least(1), default=1, help="threads of the CPU (default: 1)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    # all files are read before anything is computed
     first, senses = read_first_senses(options.senses), Senses()
-    for occurrence, vectors in vectors_of(read(options.train), options.model, "senses"):
+    train, *parts = map(read, [options.train, *options.tests])
+    for occurrence, vectors in vectors_of(train, options.model, "senses"):
         senses.add(occurrence, vectors)
-    tests = [list(vectors_of(read(path), options.model, Path(path).name)) for path in options.tests]
+    tests = [
+        list(vectors_of(part, options.model, Path(path).name)) for part, path in zip(parts, options.tests, strict=True)
+    ]
     names = [Path(path).name.split(".")[0] for path in options.tests]
     print(f"| F1 | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
     for row, choose in rows_of(senses, first, len(vectors)).items():
@@ -209,4 +242,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

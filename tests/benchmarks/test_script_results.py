@@ -4,9 +4,14 @@ import gzip
 import json
 import subprocess
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+
+from elmo_hf import ElmoError
+
+
+COMMAND = ["x", "finetune_srl.py", "a", "b", "c"]
 
 
 def test_a_part_of_json_lines_is_the_same_each_time(script: ModuleType, tmp_path: Path) -> None:
@@ -43,16 +48,16 @@ def test_scores_of_seeds_are_averaged_and_kept(
 ) -> None:
     commands = []
 
-    def run(command: list[str], **_: object) -> None:
+    def run(command: list[str], **_: object) -> SimpleNamespace:
         commands.append(command)
         output = Path(command[command.index("--output") + 1])
         output.mkdir()
         score = 0.5 + 0.1 * int(command[command.index("--seed") + 1])
         (output / "test_results.json").write_text(json.dumps({"test_f1": score}))
+        return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(subprocess, "run", run)
-    arguments = ["x", "finetune_srl.py", "a", "b", "c", "--work", str(tmp_path), "--seeds", "3", "--", "--epochs", "2"]
-    monkeypatch.setattr("sys.argv", arguments)
+    monkeypatch.setattr("sys.argv", [*COMMAND, "--work", str(tmp_path), "--seeds", "3", "--", "--epochs", "2"])
 
     script.main()
     script.main()
@@ -66,3 +71,44 @@ def test_scores_of_seeds_are_averaged_and_kept(
         "seed 2: f1 70.00",
     ]
     assert lines[4] == lines[9] == "f1: mean 60.00 standard deviation 10.00"
+
+
+def test_scores_of_another_command_are_not_used(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.check_settings(tmp_path, ["finetune_srl.py", "a", "b", "c", "1", "--epochs", "3"])
+    monkeypatch.setattr("sys.argv", [*COMMAND, "--work", str(tmp_path), "--", "--epochs", "2"])
+
+    with pytest.raises(ElmoError, match=r"has results of other settings, which .*settings\.json names"):
+        script.main()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ["x", "finetune.py", "a", "b", "c"],
+            r"no script 'finetune\.py': choose one of finetune_classification\.py, ",
+        ),
+        (COMMAND, r"finetune_srl\.py failed: read the end of .*seed-0\.log"),
+    ],
+)
+def test_what_fails_is_named(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1))
+    monkeypatch.setattr("sys.argv", [*given, "--work", str(tmp_path / "work")])
+
+    with pytest.raises(ElmoError, match=message):
+        script.main()
+
+
+def test_a_metric_that_is_not_reported_is_named(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "seed-0").mkdir()
+    (tmp_path / "seed-0" / "test_results.json").write_text(json.dumps({"test_f1": 0.5, "test_loss": 1.0}))
+    monkeypatch.setattr("sys.argv", [*COMMAND, "--work", str(tmp_path), "--metrics", "f2"])
+
+    with pytest.raises(ElmoError, match="reports no 'f2': choose --metrics among f1, loss"):
+        script.main()

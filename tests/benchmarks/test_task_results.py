@@ -71,3 +71,38 @@ def test_half_of_the_words_seen_once_are_unknown_in_training(script: ModuleType)
     assert set(seen[:, 1].tolist()) == {2}
     assert 10 < (seen[:, 2] == 1).sum() < 40
     assert task.batch(examples[:1], model.eval(), words)["task_word_ids"].tolist() == [[1, 2, 4, 3, 1]]
+
+
+@pytest.mark.parametrize(
+    ("head", "files", "message"),
+    [
+        ("bilstm", ["tags.conll"], "no head 'bilstm': choose one of linear, bilstm-crf, mean, max, bcn, esim"),
+        ("bcn", ["tags.conll"], "bcn reads single sentences, and the data are tags of words"),
+        ("esim", ["one.jsonl"] * 3, "esim reads pairs of sentences, and the data are single sentences"),
+        ("linear", ["pair.jsonl"] * 3, "linear reads tags of words, and the data are pairs of sentences"),
+        ("mean", ["one.jsonl", "pair.jsonl", "tags.conll"], "the data are tags of words, single sentences, pairs"),
+        ("linear", ["tags.conll"], r"tags\.conll has 1 example: give 10 at least, or three files"),
+        ("linear", ["tags.conll"] * 3, "The training set is the development set"),
+        ("linear", ["missing.conll"] * 3, "missing.conll"),
+    ],
+)
+def test_data_that_the_head_does_not_read_are_refused(
+    script: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    head: str,
+    files: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tags.conll").write_text("Ann\tB-PER\nran\tO\n\n", encoding="utf-8")
+    Path("one.jsonl").write_text('{"tokens": ["a", "b"], "label": "x"}\n', encoding="utf-8")
+    Path("pair.jsonl").write_text('{"premise": "a b", "hypothesis": "c", "label": "x"}\n', encoding="utf-8")
+
+    with pytest.raises(script.ElmoError, match=message):
+        script.read_sets(files, head)
+
+
+def test_a_part_has_an_example_at_least(script: ModuleType) -> None:
+    assert len(script.part_of("abcd", 1e-9)) == 1
+    assert sorted(script.part_of("abcd", 1.0)) == list("abcd")
