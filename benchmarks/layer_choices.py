@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from shared import KeptScores, run, settings_of
-from task_results import Task, add_tasks, add_training, check_tasks, mean_and_deviation, read_sets, train
+from task_results import Example, Task, add_tasks, add_training, check_tasks, mean_and_deviation, read_sets, train
 from transformers.utils import logging
 
 
@@ -42,9 +42,11 @@ def rows_of_both() -> dict[str, dict[str, Any]]:
     return {**LAYERS, **{row: change for row, change in PLACES.items() if row != "input"}}
 
 
-def run_task(options: argparse.Namespace, kept: KeptScores, head: str, files: Sequence[str]) -> dict[str, list[float]]:
+def run_task(
+    options: argparse.Namespace, kept: KeptScores, head: str, sets: dict[str, list[Example]]
+) -> dict[str, list[float]]:
     """Return the scores of each row, of each seed; those that an earlier run has not kept are trained."""
-    sets, task = read_sets(files, head), None
+    task = None
     settings = settings_of(options, [head, sets], without=("task", "work", "seeds", "threads"))
     for row, change in rows_of_both().items():
         for seed in range(options.seeds):
@@ -84,7 +86,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     kept = KeptScores(options.work)
-    scores = {name: run_task(options, kept, head, files) for name, head, *files in options.task}
+    # all files are read before anything is trained
+    tasks = {name: (head, read_sets(files, head)) for name, head, *files in options.task}
+    scores = {name: run_task(options, kept, head, sets) for name, (head, sets) in tasks.items()}
     print("\n".join(table(scores, "layers", list(LAYERS))), end="\n\n")
     print("\n".join(table(scores, "mix, lambda 0.001, at", list(PLACES))))
 

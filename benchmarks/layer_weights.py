@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from shared import run
-from task_results import Task, add_tasks, add_training, check_tasks, read_sets, train
+from task_results import Example, Task, add_tasks, add_training, check_tasks, read_sets, train
 from transformers.utils import logging
 
 from elmo_hf.integrations.plotting import check_picture, draw_layer_weights, save_picture
@@ -40,9 +40,9 @@ def mean_of(runs: Sequence[Learned]) -> Learned:
     }
 
 
-def learn(options: argparse.Namespace, head: str, files: Sequence[str]) -> Learned:
+def learn(options: argparse.Namespace, head: str, sets: dict[str, list[Example]]) -> Learned:
     """Train a task with each seed; return the mean of the weights."""
-    task = Task(read_sets(files, head), options.model, with_elmo=True)
+    task = Task(sets, options.model, with_elmo=True)
     given = argparse.Namespace(**vars(options), head=head, without_elmo=False, layer="mix")
     return mean_of([train(task, given, seed)[2] for seed in range(options.seeds)])
 
@@ -60,8 +60,10 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     rows: dict[str, list[float]] = {}
-    for name, head, *files in options.task:
-        for place, mix in learn(options, head, files).items():
+    # all files are read before anything is trained
+    tasks = {name: (head, read_sets(files, head)) for name, head, *files in options.task}
+    for name, (head, sets) in tasks.items():
+        for place, mix in learn(options, head, sets).items():
             rows[f"{name}, {place}"] = mix["weights"]
             weights = " ".join(f"{weight:.2f}" for weight in mix["weights"])
             print(f"{name}, {place}: {weights}, gamma {mix['gamma']:.2f}", flush=True)

@@ -10,14 +10,13 @@ package with a C++ compiler, CMake and Boost (Debian's libboost-{program-options
     pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xf kenlm-0.3.0.tar.gz
     cmake -S kenlm-0.3.0 -B build && cmake --build build --target lmplz    # then --lmplz build/bin/lmplz
 
-Texts have a tokenised sentence a line, plain or gzip. Words that are not in the vocabulary are <UNK> in both, before
-anything is counted, and <UNK> is predicted like a word. A sentence of n words has n + 1 predictions: forward, its
-words and </S> after <S>, and backward, on reversed text, its words and <S> after </S>. Perplexity is exp of the nats
-per prediction.
+Texts have a tokenised sentence a line, plain or compressed. Words that are not in the vocabulary are <UNK> in both,
+before anything is counted, and <UNK> is predicted like a word. A sentence of n words has n + 1 predictions: forward,
+its words and </S> after <S>, and backward, on reversed text, its words and <S> after </S>. Perplexity is exp of the
+nats per prediction.
 """
 
 import argparse
-import gzip
 import math
 import shutil
 import subprocess
@@ -27,6 +26,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kenlm
+from shared import run
+
+from elmo_hf.data.corpus import read_lines
+from elmo_hf.errors import ElmoError
 
 
 FIRST_WORDS = ("<S>", "</S>", "<UNK>")
@@ -36,18 +39,24 @@ TOLERANCE = 1e-5
 
 def read_vocabulary(path: Path) -> dict[str, str]:
     """Give each word its line number, which is how KenLM sees it: no word is then one that KenLM has reserved."""
-    words = path.read_text(encoding="utf-8").splitlines()
+    words = list(read_lines(str(path)))
     if tuple(words[:3]) != FIRST_WORDS:
         sys.exit(f"{path}: the first lines have to be {', '.join(FIRST_WORDS)}")
     return {word: str(number) for number, word in enumerate(words)}
 
 
 def read_sentences(path: Path, vocabulary: dict[str, str]) -> list[list[str]]:
-    """Read sentences as line numbers of the vocabulary; lines without words are passed over."""
+    """Read sentences as line numbers of the vocabulary; lines without words are passed over.
+
+    Raises:
+        ElmoError: If the file cannot be read or has no words.
+    """
     unknown = vocabulary["<UNK>"]
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        return [[vocabulary.get(word, unknown) for word in line.split()] for line in file if line.strip()]
+    lines = (line.split() for line in read_lines(str(path)))
+    sentences = [[vocabulary.get(word, unknown) for word in words] for words in lines if words]
+    if not sentences:
+        raise ElmoError(f"{path} has no words: give text with a sentence a line.")
+    return sentences
 
 
 def build_model(lmplz: str, sentences: Sequence[Sequence[str]], order: int) -> kenlm.Model:
@@ -103,7 +112,7 @@ def main() -> None:
 
     vocabulary = read_vocabulary(arguments.vocab)
     train = read_sentences(arguments.train, vocabulary)
-    heldout = {path.name: read_sentences(path, vocabulary) for path in arguments.heldout}
+    heldout = {str(path): read_sentences(path, vocabulary) for path in arguments.heldout}
     seen = {number for words in train for number in words}
     absent = [word for word, number in vocabulary.items() if number not in seen and word not in FIRST_WORDS[:2]]
     if absent:
@@ -131,4 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

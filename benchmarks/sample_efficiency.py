@@ -41,14 +41,17 @@ def measure_parts(options: argparse.Namespace, kept: KeptScores, *, with_elmo: b
     settings = settings_of(options, sets, without=("files", "parts", "work", "output", "title", "seeds", "threads"))
     for part in sorted(set(options.parts)):
         row = f"{part:g} {'with' if with_elmo else 'without'} ELMo"
+        examples = size_of_part(sets["train"], part)
         for seed in range(options.seeds):
             if seed in kept.find(settings, row, options.seeds):
                 continue
             task = task or Task(sets, options.model, with_elmo=with_elmo)
             task.sets = {**sets, "train": part_of(sets["train"], part, seed)}
-            kept.add(settings, row, seed, train(task, longer(options, part, with_elmo), seed)[1])
+            kept.add(
+                settings, row, seed, train(task, longer(options, examples / len(sets["train"]), with_elmo), seed)[1]
+            )
         scores = list(kept.find(settings, row, options.seeds).values())
-        points.append(Point(part, size_of_part(sets["train"], part), *mean_and_deviation(scores)))
+        points.append(Point(part, examples, *mean_and_deviation(scores)))
     return points
 
 
@@ -107,6 +110,8 @@ def main() -> None:
     options = parser.parse_args()
     check_files(parser, options.files)
     check_picture(options.output)
+    if options.work.resolve() == options.output.resolve():
+        parser.error("--work and --output are one file: give two")
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     kept = KeptScores(options.work)

@@ -22,7 +22,7 @@ from typing import Any
 
 from shared import check_settings, run, share
 
-from elmo_hf.data.corpus import open_unpacked
+from elmo_hf.data.corpus import read_lines
 from elmo_hf.errors import ElmoError, one_line
 from elmo_hf.training.finetuning_options import at_least
 
@@ -65,14 +65,20 @@ def take_part(data: Any, part: float) -> Any:
 
 
 def write_part(source: Path, part: float, folder: Path) -> Path:
-    """Write a part of a training set to a folder, and return the file."""
-    with open_unpacked(str(source)) as file:
-        text = file.read().decode("utf-8")
-    if ".jsonl" in source.name:
-        path, text = folder / "train.jsonl", "".join(take_part(text.splitlines(keepends=True), part))
+    """Write a part of a training set to a folder, and return the file.
+
+    Raises:
+        ElmoError: If it is none of the two kinds of JSON, or would be overwritten.
+    """
+    path = folder / ("train.jsonl" if ".jsonl" in source.name else "train.json")
+    if path.resolve() == source.resolve():
+        raise ElmoError(f"{source} would be overwritten by a part of it: give another --work.")
+    lines = list(read_lines(str(source)))
+    if path.suffix == ".jsonl":
+        text = "".join(f"{line}\n" for line in take_part(lines, part))
     else:
         try:
-            path, text = folder / "train.json", json.dumps(take_part(json.loads(text), part))
+            text = json.dumps(take_part(json.loads("\n".join(lines)), part))
         except (ValueError, TypeError, LookupError) as error:
             raise ElmoError(f"{source} is neither JSON lines nor SQuAD's JSON ({one_line(error)}).") from error
     path.write_text(text, encoding="utf-8")
@@ -91,7 +97,10 @@ def run_seed(options: argparse.Namespace, train: Path, others: list[str], seed: 
             done = subprocess.run([*map(str, command)], check=False, stdout=log, stderr=log)
         if done.returncode:
             raise ElmoError(f"{options.script} failed: read the end of {log.name}.")
-    scores = json.loads(results.read_text(encoding="utf-8"))
+    try:
+        scores = json.loads(results.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ElmoError(f"{results} is damaged ({one_line(error)}): delete it.") from error
     if unknown := [name for name in options.metrics if f"test_{name}" not in scores]:
         known = [name.removeprefix("test_") for name in scores if name.startswith("test_")]
         raise ElmoError(f"{options.script} reports no {unknown[0]!r}: choose --metrics among {', '.join(known)}.")

@@ -74,7 +74,8 @@ def settings_of(options: argparse.Namespace, sets: Any, without: Sequence[str]) 
         without: The options that no score depends on.
     """
     given = {name: value for name, value in sorted(vars(options).items()) if name not in without}
-    given["model"] = digest_of_model(model_folder(options.model))
+    folder = model_folder(options.model)
+    given["model"] = digest_of_model(folder) if folder.is_dir() else options.model
     return hashlib.sha256(json.dumps([given, sets], default=str).encode()).hexdigest()[:16]
 
 

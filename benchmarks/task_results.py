@@ -33,17 +33,17 @@ from transformers.utils import logging
 
 from elmo_hf import (
     ELMO_SMALL_EN,
-    ElmoConfig,
     ElmoError,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
-    ElmoModel,
     ElmoTokenizer,
 )
 from elmo_hf.data.records import read_labelled
 from elmo_hf.data.tagged import read_tagged
 from elmo_hf.data.word_vectors import WordVectors, build_word_vectors
+from elmo_hf.embedding import load
 from elmo_hf.errors import counted
+from elmo_hf.inspection import read_config
 from elmo_hf.training.finetuning import load_task_model
 from elmo_hf.training.finetuning_options import TASK_CHAR_DIM, at_least
 
@@ -76,15 +76,24 @@ def read(path: str) -> list[Example]:
 
 
 def without_dev(train: list[Example], dev: Sequence[Example]) -> list[Example]:
-    """Take out a development set that a training set contains as a whole, as that of some copies of SST-5 does."""
-    texts = [example.sentences for example in dev]
-    rest = [example for example in train if example.sentences not in texts]
-    if len(train) - len(rest) < len(dev):
+    """Take out a development set that a training set contains as a whole, as that of some copies of SST-5 does.
+
+    Raises:
+        ElmoError: If nothing is left.
+    """
+    texts = set(map(text_of, dev))
+    if not texts <= set(map(text_of, train)):
         return train
+    rest = [example for example in train if text_of(example) not in texts]
     if not rest:
         raise ElmoError("The training set is the development set: give other files.")
     print(f"The training set contains the development set: {len(train) - len(rest):,} examples are left out.")
     return rest
+
+
+def text_of(example: Example) -> tuple[tuple[str, ...], ...]:
+    """Return the sentences of an example, to compare it by."""
+    return tuple(map(tuple, example.sentences))
 
 
 def check_head(head: str, files: Sequence[str], parts: Sequence[Sequence[Example]]) -> None:
@@ -119,6 +128,7 @@ def read_sets(files: Sequence[str], head: str = "linear") -> dict[str, list[Exam
         if not tenth:
             raise ElmoError(f"{files[0]} has {counted(len(parts[0]), 'example')}: give 10 at least, or three files.")
         parts = [parts[0][: -2 * tenth], parts[0][-2 * tenth : -tenth], parts[0][-tenth:]]
+        return dict(zip(("train", "dev", "test"), parts, strict=True))
     train, dev, test = parts
     return {"train": without_dev(train, dev), "dev": dev, "test": test}
 
@@ -127,13 +137,14 @@ class Task:
     """The data of a task, encoded, with the layers of the biLM for each row."""
 
     def __init__(self, sets: dict[str, list[Example]], model: str, with_elmo: bool) -> None:
-        self.tokenizer = ElmoTokenizer.from_pretrained(model)
+        # which says what is wrong with a folder that has no ELMo
+        read_config(model)
+        elmo, self.tokenizer = load(model)
         self.of_words = any(len(example.labels) > 1 for example in sets["train"])
         self.names = sorted({label for examples in sets.values() for example in examples for label in example.labels})
         self.sets = sets
         self.rows: dict[int, torch.Tensor] = {}
         if with_elmo:
-            elmo = ElmoModel.from_pretrained(model).eval()
             for examples in sets.values():
                 batches = list(chunks(sorted(examples, key=size_of)))
                 # on a terminal only
@@ -197,7 +208,7 @@ def choose_words(task: Task, options: argparse.Namespace) -> tuple[WordVectors |
         if options.task_chars or not options.without_elmo:
             return None, None
         # as wide as ELMo
-        width = ElmoConfig.from_pretrained(options.model).hidden_size
+        width = read_config(options.model).hidden_size
     names = ("train",) if options.word_vectors is None else tuple(task.sets)
     counts = Counter(
         word for name in names for example in task.sets[name] for words in example.sentences for word in words
@@ -240,7 +251,11 @@ def measure(model: Any, task: Task, name: str, words: TaskWords) -> float:
 
 
 def train(task: Task, options: argparse.Namespace, seed: int) -> tuple[float, float, Any]:
-    """Train with one seed; return the scores on the development and the test set, and the layer weights."""
+    """Train with one seed; return the scores on the development and the test set, and the layer weights.
+
+    Raises:
+        ElmoError: If the loss is not a number.
+    """
     torch.manual_seed(seed)
     choose = random.Random(seed)
     cls: Any = ElmoForTokenClassification if task.of_words else ElmoForSequenceClassification
@@ -270,6 +285,8 @@ def train(task: Task, options: argparse.Namespace, seed: int) -> tuple[float, fl
         choose.shuffle(batches)
         for chunk in tqdm(batches, desc=f"seed {seed}, epoch {epoch}", unit="batch", leave=False, disable=None):
             loss = model(**task.batch(chunk, model, words)).loss
+            if not loss.isfinite():
+                raise ElmoError(f"The loss of seed {seed} is {loss.item()} in epoch {epoch}: lower --learning-rate.")
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 5)
             optimizer.step()
@@ -335,9 +352,13 @@ def check_files(parser: argparse.ArgumentParser, files: Sequence[str]) -> None:
 
 
 def check_tasks(parser: argparse.ArgumentParser, tasks: Sequence[Sequence[str]]) -> None:
-    """End the program if a task has not the files that it needs."""
+    """End the program if a task has not the files that it needs, or its head is read at one place only."""
     if any(len(task) not in (3, 5) for task in tasks):
         parser.error("a --task is a name, a head, and one or three files")
+    if len({task[0] for task in tasks}) < len(tasks):
+        parser.error("each --task needs a name of its own")
+    if single := {task[1] for task in tasks} & {"linear", "mean", "max"}:
+        parser.error(f"the head {min(single)} has no encoder, and so no output: choose bilstm-crf, bcn or esim")
 
 
 def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
@@ -351,7 +372,7 @@ def kinds_of(options: argparse.Namespace) -> list[argparse.Namespace]:
         return [options]
     given = vars(options)
     if not (options.word_vectors or options.word_vectors_dim or options.task_chars):
-        given = {**given, "word_vectors_dim": ElmoConfig.from_pretrained(options.model).hidden_size}
+        given = {**given, "word_vectors_dim": read_config(options.model).hidden_size}
     alone = {"word_vectors": None, "word_vectors_dim": None, "task_chars": False}
     changes: list[dict[str, Any]] = [{**alone, "without_elmo": False}, {"without_elmo": True}, {"without_elmo": False}]
     return [argparse.Namespace(**{**given, **change}) for change in changes]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shared import check_settings, run, share
+from task_results import check_files, read_sets
 
 from elmo_hf.data.corpus import read_sentences
 from elmo_hf.errors import ElmoError, counted
@@ -120,7 +121,9 @@ def measure(options: argparse.Namespace, model: Sequence[Any], kept: Path) -> st
     if not kept.exists():
         task = ["--head", options.head, "--part", options.part, "--epochs", options.task_epochs]
         task += ["--learning-rate", "3e-3", "--seeds", options.seeds, "--threads", options.threads]
-        kept.write_text(run_python([HERE / "task_results.py", *options.task, *task, *model]))
+        scores = run_python([HERE / "task_results.py", *options.task, *task, *model])
+        with new_file(kept) as temporary:
+            temporary.write_text(scores)
     return MEAN.findall(kept.read_text())[-1]
 
 
@@ -146,6 +149,11 @@ def main() -> None:
     parser.add_argument("--threads", type=at_least(1), default=1)
     parser.add_argument("--work", type=Path, required=True, help="folder for texts, models and results")
     options = parser.parse_args()
+    if len({words for words, _ in options.texts}) < len(options.texts):
+        parser.error("each of --texts needs a size of its own")
+    check_files(parser, options.task)
+    # what is wrong with the task is said before a language model is trained
+    read_sets(options.task, options.head)
     check_settings(options.work, [*options.files, *(f"{words}x{epochs:g}" for words, epochs in sorted(options.texts))])
     # the scores of other tasks and trainings have other names
     given = [*options.task, options.head, options.part, options.task_epochs, options.seeds]

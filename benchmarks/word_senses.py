@@ -122,6 +122,8 @@ def read_first_senses(path: str) -> dict[Lemma, str]:
     """
     rows = [line.split() for line in read_lines(path)]
     try:
+        if not rows:
+            raise ValueError("it is empty")
         if Path(path).name.startswith("index.sense"):
             # key, place in the database, number of the sense, count
             return {lemma_of(key): key for key, _, number, *_ in rows if number == "1"}

@@ -71,8 +71,7 @@ class DemoModel:
             # a model without a softmax still has vectors; a damaged one is refused again
             self._why_no_words = one_line(error)
             self._model, self._tokenizer = load(self._folder)
-        # the mix, and all layers
-        self._embed = lru_cache(2 * TEXTS)(self._embed_text)
+        self._embed = lru_cache(TEXTS)(self._embed_text)
         self._index = lru_cache(len(self.layers) * TEXTS)(self._make_index)
 
     def describe(self) -> str:
@@ -172,16 +171,20 @@ class DemoModel:
     def _lazy(self, layer: str | int) -> LazyModel:
         return LazyModel(self._folder, layers=layer, loaded=(self._model, self._tokenizer))
 
-    def _embed_text(self, sentences: Sentences, layers: str) -> list[Vectors]:
-        """Compute the mix, `[words, H]` a sentence, or all layers, `[L + 1, words, H]`."""
-        return list(embed(self._model, self._tokenizer, map(list, sentences), layers=layers))
+    def _embed_text(self, sentences: Sentences) -> list[Vectors]:
+        """Compute all layers of each sentence, `[L + 1, words, H]`: once, which is what takes long."""
+        return list(embed(self._model, self._tokenizer, map(list, sentences), layers="all"))
+
+    @torch.inference_mode()
+    def _mix(self, layers: Vectors) -> Vectors:
+        """Mix all layers `[L + 1, words, H]` to `[words, H]`, as the model does."""
+        mixed: Vectors = self._model.base_model.scalar_mix([*torch.from_numpy(layers)[:, None]])[0].numpy()
+        return mixed
 
     def _make_index(self, sentences: Sentences, layer: str | int) -> NeighbourIndex:
-        """Make the index of a layer; all layers are computed at once."""
-        if isinstance(layer, int):
-            vectors = [layers[layer] for layers in self._embed(sentences, "all")]
-        else:
-            vectors = self._embed(sentences, layer)
+        """Make the index of a layer."""
+        layers = self._embed(sentences)
+        vectors = [own[layer] if isinstance(layer, int) else self._mix(own) for own in layers]
         placed = [("the text", number, words) for number, words in enumerate(sentences, start=1)]
         return NeighbourIndex.in_memory(placed, vectors, self._lazy(layer))
 

@@ -5,6 +5,7 @@ A tab computes nothing by itself: it shows what `tabs` writes, or one line in it
 
 import socket
 from collections.abc import Callable, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from .tabs import (
     show_scores,
     show_similarity,
 )
-from .text import MOST_BYTES, MOST_CHARACTERS, MOST_SENTENCES, MOST_WORDS, Sentences, read_file
+from .text import MOST_BYTES, MOST_SENTENCES, MOST_WORDS, Sentences, read_file
 
 
 try:
@@ -79,8 +80,13 @@ class Tab(NamedTuple):
     output: gr.HTML
 
 
-def _apply(name: str, text: str) -> list[Any]:
+def _apply(applied: Applied, name: str, text: str) -> list[Any]:
     """Read a model and a text.
+
+    Args:
+        applied: What was read before.
+        name: The model.
+        text: The text.
 
     Returns:
         Both, a line that says what was read, and the new choices of the sentence, the word, the second sentence, and
@@ -89,13 +95,14 @@ def _apply(name: str, text: str) -> list[Any]:
     try:
         model, sentences = read(name, text)
     except REFUSALS as error:
-        return [gr.skip(), error_line(one_line(error)), *[gr.skip()] * 5]
+        shown = "" if applied is None else " The results are still those of the last text."
+        return [gr.skip(), error_line(f"{one_line(error)}{shown}"), *[gr.skip()] * 5]
     size = f"{counted(len(sentences), 'sentence')}, {counted(sum(map(len, sentences)), 'word')}"
     labels = [(f"{i + 1}. {' '.join(model.shown(words))}", i) for i, words in enumerate(sentences)]
     layers = {"choices": list(model.layers), "value": next(iter(model.layers))}
     return [
         (name, text),
-        f"{size}. {model.describe()}.",
+        f"{size}. {escape(model.describe())}.",
         gr.update(choices=labels, value=0),
         _choose_word(model, sentences, 0),
         gr.update(choices=labels, value=min(1, len(sentences) - 1)),
@@ -173,7 +180,8 @@ def _add_text(models: Sequence[str], any_model: bool) -> _Given:
         info=f"One a line, up to {MOST_SENTENCES} of up to {MOST_WORDS} words. {MASK} stands for a missing word.",
         lines=11,
         max_lines=16,
-        max_length=MOST_CHARACTERS,
+        # a longer paste is cut without a word; up to here it is refused with one
+        max_length=MOST_BYTES,
     )
     with gr.Row():
         button = gr.Button("Update", variant="primary", min_width=140)
@@ -236,7 +244,9 @@ def _connect(page: gr.Blocks, given: _Given, sentence: gr.Dropdown, word: gr.Rad
         neighbours, similarity, *_ = tabs
         layer, (second, other_layer) = neighbours.choices[0], similarity.choices
         outputs = [applied, given.status, sentence, word, second, layer, other_layer]
-        read_now = event(_apply, [given.model, given.text], outputs, show_progress_on=given.status, **ONE_AT_A_TIME)
+        read_now = event(
+            _apply, [applied, given.model, given.text], outputs, show_progress_on=given.status, **ONE_AT_A_TIME
+        )
         show_all(read_now.then)
 
     apply(page.load)

@@ -30,7 +30,7 @@ def neighbours_table(place: Occurrence, neighbours: Sequence[Neighbour]) -> str:
         neighbours: Its neighbours, nearest first.
     """
     if not neighbours:
-        return _note("There are no other sentences to search in: add some.")
+        return _note("There are no other sentences, or all are the same as this one: add some.")
     rows = (
         f'<tr><th scope="row">{_marked(neighbour.occurrence)}</th><td>{neighbour.line}</td>'
         f"<td>{neighbour.cosine:z.2f}{_bar(neighbour.cosine)}</td></tr>"
@@ -108,7 +108,7 @@ def layers_table(
         cosines: The cosines `[rows]` of each layer, by its name.
     """
     if not neighbours:
-        return _note("There are no other sentences to compare with: add some.")
+        return _note("There are no other sentences, or all are the same as this one: add some.")
     columns = np.stack(list(cosines.values()), axis=1)
     rows = (
         f'<tr><th scope="row">{_marked(neighbour.occurrence)}</th>'

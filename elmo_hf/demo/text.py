@@ -11,7 +11,8 @@ from elmo_hf.errors import ElmoError, counted
 # the words of each sentence, as a key of what was computed from them
 Sentences: TypeAlias = tuple[tuple[str, ...], ...]
 
-# some 3,500 words, which the largest release reads in 16 seconds on one busy core
+# the largest release reads so many words in some 15 seconds on one busy core
+MOST_WORDS_OF_TEXT = 4_000
 MOST_CHARACTERS, MOST_SENTENCES, MOST_WORDS = 20_000, 200, 100
 # a character has at most four bytes in UTF-8
 MOST_BYTES = 4 * MOST_CHARACTERS
@@ -42,6 +43,9 @@ def split_text(text: str, split: Callable[[str], Sequence[str]]) -> Sentences:
             raise ElmoError(
                 f"Sentence {number} has {counted(len(words), 'word')}: give at most {MOST_WORDS}, one sentence a line."
             )
+    total = sum(map(len, sentences))
+    if total > MOST_WORDS_OF_TEXT:
+        raise ElmoError(f"The text has {total:,} words: give at most {MOST_WORDS_OF_TEXT:,}.")
     return sentences
 
 

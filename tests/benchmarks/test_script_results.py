@@ -30,6 +30,25 @@ def test_a_part_of_json_lines_is_the_same_each_time(script: ModuleType, tmp_path
     assert set(parts[0]) < set(lines)
 
 
+def test_lines_end_at_newlines_only_and_the_last_one_may_have_none(script: ModuleType, tmp_path: Path) -> None:
+    lines = [f'{{"text": "a\u2028b\x0b{number}"}}' for number in range(6)]
+    (tmp_path / "all.jsonl").write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
+    (tmp_path / "work").mkdir()
+
+    part = script.write_part(tmp_path / "all.jsonl", 0.99, tmp_path / "work").read_text(encoding="utf-8")
+
+    assert sorted(part.split("\n")) == ["", *lines]
+
+
+def test_a_file_is_not_replaced_by_a_part_of_it(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text("{}\n{}\n", encoding="utf-8")
+
+    with pytest.raises(ElmoError, match="would be overwritten by a part of it: give another --work"):
+        script.write_part(tmp_path / "train.jsonl", 0.5, tmp_path)
+
+    assert (tmp_path / "train.jsonl").read_text(encoding="utf-8") == "{}\n{}\n"
+
+
 def test_a_part_of_squad_keeps_whole_paragraphs_and_their_titles(script: ModuleType) -> None:
     articles = [
         {"title": str(n), "paragraphs": [{"context": f"{n} {m}", "qas": []} for m in range(5)]} for n in range(4)

@@ -7,6 +7,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from elmo_hf import ElmoError
+
 
 SENTENCES = [
     ("Ann saw Bob", "B-PER O B-PER"),
@@ -99,10 +101,31 @@ def test_data_that_the_head_does_not_read_are_refused(
     Path("one.jsonl").write_text('{"tokens": ["a", "b"], "label": "x"}\n', encoding="utf-8")
     Path("pair.jsonl").write_text('{"premise": "a b", "hypothesis": "c", "label": "x"}\n', encoding="utf-8")
 
-    with pytest.raises(script.ElmoError, match=message):
+    with pytest.raises(ElmoError, match=message):
         script.read_sets(files, head)
 
 
 def test_a_part_has_an_example_at_least(script: ModuleType) -> None:
     assert len(script.part_of("abcd", 1e-9)) == 1
     assert sorted(script.part_of("abcd", 1.0)) == list("abcd")
+
+
+def test_a_development_set_is_left_out_of_training_only_if_training_has_all_of_it(script: ModuleType) -> None:
+    def examples(*texts: str) -> list[object]:
+        return [script.Example([list(text)], ["x"]) for text in texts]
+
+    # some sentences, such as a dash, come again and again in training
+    train = examples("-", "-", "-", "a", "b")
+
+    assert script.without_dev(train, examples("-", "c")) == train
+    assert script.without_dev(train, examples("-", "a", "-")) == examples("b")
+
+
+def test_a_training_that_does_not_learn_is_refused(run: object) -> None:
+    with pytest.raises(ElmoError, match=r"The loss of seed 0 is (nan|inf) in epoch \d: lower --learning-rate"):
+        run("--learning-rate=1e30", "--epochs=3", "--word-vectors-dim=4")
+
+
+def test_a_model_that_is_missing_is_named(run: object) -> None:
+    with pytest.raises(ElmoError, match=r"^absent is not a model folder"):
+        run("--model=absent")

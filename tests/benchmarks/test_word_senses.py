@@ -108,3 +108,29 @@ def test_the_vector_of_an_expression_is_the_mean_of_its_words(script: ModuleType
 
     assert mean.shape == (3, 256)
     np.testing.assert_allclose(mean, (first + second) / 2, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "has none of the formats"),
+        ('{"words": ["a"], "senses": [[0, "a", "n"]]}', "a sense has no word or no key"),
+        ('{"words": ["a"], "senses": [[-1, "a", "n", "a%1"]]}', "a sense has no word or no key"),
+        ('{"words": ["a"], "senses": []}', "knows the sense of no word"),
+        ('{"text": "a"}', "has none of the formats"),
+        ('{"words": ["a"', "has none of the formats"),
+    ],
+)
+def test_lines_of_something_else_are_refused(script: ModuleType, tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "test.jsonl").write_text(f"{line}\n", encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=message):
+        script.read(str(tmp_path / "test.jsonl"))
+
+
+@pytest.mark.parametrize("content", ["", "bank\n", "bank\tn\n"])
+def test_a_table_of_senses_that_has_none_is_refused(script: ModuleType, tmp_path: Path, content: str) -> None:
+    (tmp_path / "senses.tsv").write_text(content, encoding="utf-8")
+
+    with pytest.raises(ElmoError, match=r"senses\.tsv is no index\.sense, and no table of lemma"):
+        script.read_first_senses(str(tmp_path / "senses.tsv"))

@@ -43,18 +43,19 @@ def test_words_are_compared_by_their_cosines(model: DemoModel, layers: list[np.n
         np.testing.assert_allclose(cosines, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(("layer", "number"), [("mix", 0), ("layer 2", 3)])
 def test_the_neighbours_are_the_nearest_words_of_the_other_sentences(
-    model: DemoModel, layers: list[np.ndarray]
+    model: DemoModel, layers: list[np.ndarray], layer: str, number: int
 ) -> None:
-    query = layers[0][3][1]
-    expected = sorted((float(vector @ query) for vectors in layers[1:] for vector in vectors[3]), reverse=True)
+    query = layers[0][number][1]
+    expected = sorted((float(vector @ query) for vectors in layers[1:] for vector in vectors[number]), reverse=True)
 
-    found = model.find_neighbours(SENTENCES, PLACE, layer="layer 2")
+    found = model.find_neighbours(SENTENCES, PLACE, layer=layer)
 
     assert [each.cosine for each in found] == pytest.approx(expected[:10], abs=1e-3)
     assert all(each.line > 1 for each in found)
     for each in found:
-        own = layers[each.line - 1][3][each.occurrence.position]
+        own = layers[each.line - 1][number][each.occurrence.position]
         assert each.cosine == pytest.approx(float(own @ query), abs=1e-3)
 
 

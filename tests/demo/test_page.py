@@ -68,7 +68,7 @@ def test_nothing_is_reported_and_no_event_is_open_to_programs(served: "gradio.Bl
 
 
 def test_a_text_becomes_choices(folder: Path) -> None:
-    applied, status, sentence, word, second, layer, _ = page._apply(str(folder), TEXT)
+    applied, status, sentence, word, second, layer, _ = page._apply(None, str(folder), TEXT)
 
     assert applied == (str(folder), TEXT)
     assert status.startswith("2 sentences, 11 words. ")
@@ -78,6 +78,16 @@ def test_a_text_becomes_choices(folder: Path) -> None:
     assert layer["choices"] == ["mix", "token layer", "layer 1", "layer 2"]
 
 
+def test_the_name_of_a_model_is_escaped(folder: Path, tmp_path: Path) -> None:
+    hostile = tmp_path / "<b>model"
+    hostile.symlink_to(folder)
+
+    status = page._apply(None, str(hostile), TEXT)[1]
+
+    assert "&lt;b&gt;model: 2 biLSTM layers" in status
+    assert "<b>" not in status
+
+
 def test_another_sentence_has_other_words(folder: Path) -> None:
     word = page._choose_sentence((str(folder), TEXT), 1)
 
@@ -85,11 +95,29 @@ def test_another_sentence_has_other_words(folder: Path) -> None:
 
 
 def test_a_text_that_is_refused_changes_nothing_but_the_status(folder: Path) -> None:
-    applied, status, *rest = page._apply(str(folder), "a\n" * 1000)
+    applied, status, *rest = page._apply((str(folder), TEXT), str(folder), "a\n" * 1000)
 
-    assert "The text has 1,000 sentences: give at most 200" in status
+    assert (
+        "The text has 1,000 sentences: give at most 200, one a line. The results are still those of the last" in status
+    )
     assert {each["__type__"] for each in [applied, *rest]} == {"update"}
     assert all(len(each) == 1 for each in [applied, *rest])
+
+
+def test_a_text_that_is_refused_first_leaves_no_results(folder: Path) -> None:
+    _, status, *_ = page._apply(None, str(folder), "")
+
+    assert "The text has no words" in status
+    assert "The results" not in status
+
+
+def test_a_paste_that_is_too_long_arrives_and_is_refused(folder: Path) -> None:
+    components = page.build_page([str(folder)]).get_config_file()["components"]
+    (text,) = (each for each in components if each["props"].get("label") == "Sentences")
+
+    pasted = ("word " * 20 + "\n") * 250
+    assert len(pasted) < text["props"]["max_length"]
+    assert "The text has 25,250 characters: give at most 20,000." in page._apply(None, str(folder), pasted)[1]
 
 
 def test_a_file_that_is_refused_is_one_line(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_mask_is_shown_as_it_was_written(show: object, choices: list[object], 
         (("absent", TEXT), 0, 0, "absent is not a model folder"),
         (("{folder}", ""), 0, 0, "The text has no words"),
         (("{folder}", TEXT), 9, 0, "There is no sentence 10: choose one of the list."),
-        (("{folder}", TEXT), 0, 99, "The position 99 is none of a sentence of 5 words"),
+        (("{folder}", TEXT), 0, 99, "Sentence 1 has no word 100: choose one of the list."),
         (("{folder}", "half \ud800 a character"), 0, 0, "surrogate"),
     ],
 )

@@ -23,6 +23,7 @@ def test_a_line_that_the_tokenizer_finds_empty_is_left_out() -> None:
         ("a\n" * 201, "The text has 201 sentences: give at most 200, one a line."),
         ("a\n" + "b " * 101, "Sentence 2 has 101 words: give at most 100, one sentence a line."),
         ("half \ud800 a character", "The text holds half of a character (a surrogate): correct it."),
+        (("b " * 100 + "\n") * 40 + "a", "The text has 4,001 words: give at most 4,000."),
         ("a" * 20_001, "The text has 20,001 characters: give at most 20,000."),
     ],
 )
@@ -35,6 +36,7 @@ def test_a_text_that_is_too_long_or_empty_is_refused(text: str, message: str) ->
 
 def test_the_largest_text_is_taken() -> None:
     assert len(split_text("a\n" * 199 + "b " * 100, str.split)) == 200
+    assert sum(map(len, split_text(("b " * 100 + "\n") * 40, str.split))) == 4000
 
 
 def test_a_file_is_read_without_its_byte_order_mark(tmp_path: Path) -> None:
