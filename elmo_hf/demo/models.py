@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import torch
@@ -178,7 +179,8 @@ class DemoModel:
     @torch.inference_mode()
     def _mix(self, layers: Vectors) -> Vectors:
         """Mix all layers `[L + 1, words, H]` to `[words, H]`, as the model does."""
-        mixed: Vectors = self._model.base_model.scalar_mix([*torch.from_numpy(layers)[:, None]])[0].numpy()
+        base: Any = self._model.base_model
+        mixed: Vectors = base.scalar_mix([*torch.from_numpy(layers)[:, None]])[0].numpy()
         return mixed
 
     def _make_index(self, sentences: Sentences, layer: str | int) -> NeighbourIndex:

@@ -76,7 +76,7 @@ class Tab(NamedTuple):
     """
 
     show: Callable[..., str]
-    choices: list[gr.components.Component]
+    choices: list[gr.Radio | gr.Dropdown | gr.Checkbox]
     output: gr.HTML
 
 
@@ -99,7 +99,7 @@ def _apply(applied: Applied, name: str, text: str) -> list[Any]:
         return [gr.skip(), error_line(f"{one_line(error)}{shown}"), *[gr.skip()] * 5]
     size = f"{counted(len(sentences), 'sentence')}, {counted(sum(map(len, sentences)), 'word')}"
     labels = [(f"{i + 1}. {' '.join(model.shown(words))}", i) for i, words in enumerate(sentences)]
-    layers = {"choices": list(model.layers), "value": next(iter(model.layers))}
+    layers: dict[str, Any] = {"choices": list(model.layers), "value": next(iter(model.layers))}
     return [
         (name, text),
         f"{size}. {escape(model.describe())}.",
