@@ -45,7 +45,7 @@ class KeptScores:
         try:
             self.scores = [Kept(**json.loads(line)) for line in lines if line.endswith(b"\n")]
         except (ValueError, TypeError) as error:
-            raise ElmoError(f"{path} is no file of results ({one_line(error)}): name another one.") from error
+            raise ElmoError(f"{path} is no file of results: name another one.") from error
         if lines and not self.whole_bytes and not lines[0].startswith(b'{"settings"'[: len(lines[0])]):
             raise ElmoError(f"{path} is no file of results: name another one.")
 
