@@ -210,6 +210,8 @@ def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif program == "python":
         script = ROOT / arguments[0]
         monkeypatch.setattr(sys, "argv", [script.name, *arguments[1:], *QUICK[script.name].split()])
+        # as Python does for a script
+        monkeypatch.syspath_prepend(script.parent)
         runpy.run_path(str(script), run_name="__main__")
     elif program != "pip":
         subprocess.run(["bash", "-euo", "pipefail", "-c", line], check=True)
