@@ -272,6 +272,7 @@ def train(task: Task, options: argparse.Namespace, seed: int) -> tuple[float, fl
         layer=options.layer,
         mix_at="none" if options.without_elmo else options.mix_at,
         mix_regularization=options.mix_regularization,
+        classifier_dropout=options.dropout,
     )
     words = TaskWords(tokenizer, single)
     parameters = [part for part in model.parameters() if part.requires_grad]
@@ -331,6 +332,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--mix-regularization", type=at_least(0.0), default=0.0, help="lambda of the mix (default: 0)")
     parser.add_argument("--hidden-size", type=at_least(1), default=100, help="width of one direction of a biLSTM")
+    parser.add_argument("--dropout", type=at_least(0.0), help="dropout of the head (default: 0.5)")
     parser.add_argument("--epochs", type=at_least(1), default=15, help="most epochs (default: 15)")
     parser.add_argument("--patience", type=at_least(1), default=4, help="epochs without a better score before the end")
     parser.add_argument("--learning-rate", type=at_least(0.0, above=True), default=1e-3, help="default: 0.001")

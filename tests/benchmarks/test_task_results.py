@@ -129,3 +129,20 @@ def test_a_training_that_does_not_learn_is_refused(run: object) -> None:
 def test_a_model_that_is_missing_is_named(run: object) -> None:
     with pytest.raises(ElmoError, match=r"^absent is not a model folder"):
         run("--model=absent")
+
+
+@pytest.mark.parametrize(("given", "dropout"), [([], 0.5), (["--dropout=0.2"], 0.2)])
+def test_the_dropout_of_the_head_is_set(
+    run: object, script: ModuleType, monkeypatch: pytest.MonkeyPatch, given: list[str], dropout: float
+) -> None:
+    loaded = []
+    load_task_model = script.load_task_model
+
+    def note(*arguments: object, **fields: object) -> object:
+        loaded.append(load_task_model(*arguments, **fields))
+        return loaded[-1]
+
+    monkeypatch.setattr(script, "load_task_model", note)
+    run(*given)
+
+    assert [model.config.classifier_dropout for model, _ in loaded] == [dropout]
