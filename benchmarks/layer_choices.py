@@ -12,12 +12,13 @@ the seeds. `--work` keeps each score: run the command again to go on.
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from shared import KeptScores, run, settings_of
-from task_results import Example, Task, add_tasks, add_training, check_tasks, mean_and_deviation, read_sets, train
+from shared import KeptScores, mean_and_deviation, run, settings_of
+from task_results import Example, Task, add_tasks, add_training, check_tasks, read_tasks, train
 from transformers.utils import logging
 
 
@@ -46,16 +47,17 @@ def run_task(
     options: argparse.Namespace, kept: KeptScores, head: str, sets: dict[str, list[Example]]
 ) -> dict[str, list[float]]:
     """Return the scores of each row, of each seed; those that an earlier run has not kept are trained."""
-    task = None
     settings = settings_of(options, [head, sets], without=("task", "work", "seeds", "threads"))
-    for row, change in rows_of_both().items():
-        for seed in range(options.seeds):
-            if seed in kept.find(settings, row, options.seeds):
-                continue
-            task = task or Task(sets, options.model, with_elmo=True)
-            given = {**vars(options), "head": head, "without_elmo": False, "layer": "mix", **change}
-            kept.add(settings, row, seed, train(task, argparse.Namespace(**given), seed)[1])
-    return {row: list(kept.find(settings, row, options.seeds).values()) for row in rows_of_both()}
+    task = cache(lambda: Task(sets, options.model, with_elmo=True))
+
+    def score(change: dict[str, Any], seed: int) -> float:
+        given = {**vars(options), "head": head, "without_elmo": False, "layer": "mix", **change}
+        return train(task(), argparse.Namespace(**given), seed)[1]
+
+    return {
+        row: kept.complete(settings, row, options.seeds, partial(score, change))
+        for row, change in rows_of_both().items()
+    }
 
 
 def table(scores: Mapping[str, Mapping[str, Sequence[float]]], title: str, rows: Sequence[str]) -> list[str]:
@@ -86,9 +88,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     kept = KeptScores(options.work)
-    # all files are read before anything is trained
-    tasks = {name: (head, read_sets(files, head)) for name, head, *files in options.task}
-    scores = {name: run_task(options, kept, head, sets) for name, (head, sets) in tasks.items()}
+    scores = {name: run_task(options, kept, head, sets) for name, (head, sets) in read_tasks(options.task).items()}
     print("\n".join(table(scores, "layers", list(LAYERS))), end="\n\n")
     print("\n".join(table(scores, "mix, lambda 0.001, at", list(PLACES))))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from shared import run
-from task_results import Example, Task, add_tasks, add_training, check_tasks, read_sets, train
+from task_results import Example, Task, add_tasks, add_training, check_tasks, read_tasks, train
 from transformers.utils import logging
 
 from elmo_hf.integrations.plotting import check_picture, draw_layer_weights, save_picture
@@ -60,9 +60,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     rows: dict[str, list[float]] = {}
-    # all files are read before anything is trained
-    tasks = {name: (head, read_sets(files, head)) for name, head, *files in options.task}
-    for name, (head, sets) in tasks.items():
+    for name, (head, sets) in read_tasks(options.task).items():
         for place, mix in learn(options, head, sets).items():
             rows[f"{name}, {place}"] = mix["weights"]
             weights = " ".join(f"{weight:.2f}" for weight in mix["weights"])

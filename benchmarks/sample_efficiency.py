@@ -11,12 +11,13 @@ the command again to go on. Needs `pip install "elmo_hf[plot]"`.
 
 import argparse
 from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from shared import KeptScores, run, settings_of, share
-from task_results import Task, add_training, check_files, mean_and_deviation, part_of, read_sets, size_of_part, train
+from shared import KeptScores, mean_and_deviation, run, settings_of, share
+from task_results import Example, Task, add_training, check_files, part_of, read_sets, size_of_part, train
 from transformers.utils import logging
 
 from elmo_hf.integrations.plotting import DOT, QUERY, check_picture, save_picture
@@ -35,23 +36,22 @@ class Point(NamedTuple):
     deviation: float
 
 
-def measure_parts(options: argparse.Namespace, kept: KeptScores, *, with_elmo: bool) -> list[Point]:
+def measure_parts(
+    options: argparse.Namespace, kept: KeptScores, sets: dict[str, list[Example]], settings: str, *, with_elmo: bool
+) -> list[Point]:
     """Train on each part with each seed, if an earlier run has not; return mean and deviation, the smallest first."""
-    sets, task, points = read_sets(options.files, options.head), None, []
-    settings = settings_of(options, sets, without=("files", "parts", "work", "output", "title", "seeds", "threads"))
+    task = cache(lambda: Task(sets, options.model, with_elmo=with_elmo))
+
+    def score(part: float, seed: int) -> float:
+        task().sets = {**sets, "train": part_of(sets["train"], part, seed)}
+        given = longer(options, len(task().sets["train"]) / len(sets["train"]), with_elmo)
+        return train(task(), given, seed)[1]
+
+    points = []
     for part in sorted(set(options.parts)):
         row = f"{part:g} {'with' if with_elmo else 'without'} ELMo"
-        examples = size_of_part(sets["train"], part)
-        for seed in range(options.seeds):
-            if seed in kept.find(settings, row, options.seeds):
-                continue
-            task = task or Task(sets, options.model, with_elmo=with_elmo)
-            task.sets = {**sets, "train": part_of(sets["train"], part, seed)}
-            kept.add(
-                settings, row, seed, train(task, longer(options, examples / len(sets["train"]), with_elmo), seed)[1]
-            )
-        scores = list(kept.find(settings, row, options.seeds).values())
-        points.append(Point(part, examples, *mean_and_deviation(scores)))
+        scores = kept.complete(settings, row, options.seeds, partial(score, part))
+        points.append(Point(part, size_of_part(sets["train"], part), *mean_and_deviation(scores)))
     return points
 
 
@@ -115,7 +115,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     kept = KeptScores(options.work)
-    with_elmo, without = (measure_parts(options, kept, with_elmo=choice) for choice in (True, False))
+    sets = read_sets(options.files, options.head)
+    settings = settings_of(options, sets, without=("files", "parts", "work", "output", "title", "seeds", "threads"))
+    with_elmo, without = (measure_parts(options, kept, sets, settings, with_elmo=choice) for choice in (True, False))
     print("| training examples | with ELMo | without |\n|---|---|---|")
     for one, other in zip(with_elmo, without, strict=True):
         columns = (f"{point.mean:.2f} ± {point.deviation:.2f}" for point in (one, other))

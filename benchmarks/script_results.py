@@ -13,14 +13,13 @@ percent. A seed whose scores are in the work folder is not trained again; a trai
 import argparse
 import json
 import random
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from shared import check_settings, run, share
+from shared import check_settings, mean_and_deviation, run, share
 
 from elmo_hf.data.corpus import read_lines
 from elmo_hf.errors import ElmoError, one_line
@@ -126,8 +125,8 @@ def main() -> None:
         print(f"seed {seed}: {shown}, {time.perf_counter() - start:.0f} s", flush=True)
     for name in options.metrics:
         values = [row[name] for row in rows]
-        spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        print(f"{name}: mean {statistics.fmean(values):.2f} standard deviation {spread:.2f}", flush=True)
+        mean, spread = mean_and_deviation(values)
+        print(f"{name}: mean {mean:.2f} standard deviation {spread:.2f}", flush=True)
 
 
 if __name__ == "__main__":

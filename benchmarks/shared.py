@@ -3,7 +3,7 @@
 import argparse
 import hashlib
 import json
-import os
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -60,9 +60,16 @@ class KeptScores:
         kept = Kept(settings, row, seed, score)
         with self.path.open("r+b" if self.path.exists() else "xb") as file:
             file.truncate(self.whole_bytes)
-            file.seek(0, os.SEEK_END)
+            file.seek(self.whole_bytes)
             self.whole_bytes += file.write(json.dumps(kept._asdict()).encode() + b"\n")
         self.scores.append(kept)
+
+    def complete(self, settings: str, row: str, seeds: int, train: Callable[[int], float]) -> list[float]:
+        """Return the scores of a row, one a seed; a seed without one is trained, and its score written."""
+        for seed in sorted({*range(seeds)} - {*self.find(settings, row, seeds)}):
+            self.add(settings, row, seed, train(seed))
+        found = self.find(settings, row, seeds)
+        return [found[seed] for seed in range(seeds)]
 
 
 def settings_of(options: argparse.Namespace, sets: Any, without: Sequence[str]) -> str:
@@ -77,6 +84,11 @@ def settings_of(options: argparse.Namespace, sets: Any, without: Sequence[str]) 
     folder = model_folder(options.model)
     given["model"] = digest_of_model(folder) if folder.is_dir() else options.model
     return hashlib.sha256(json.dumps([given, sets], default=str).encode()).hexdigest()[:16]
+
+
+def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
+    """Return the mean of what the seeds reached, and its standard deviation, which is 0 of one seed."""
+    return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0
 
 
 def check_settings(folder: Path, settings: Sequence[str]) -> None:

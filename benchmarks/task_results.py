@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from shared import run, share
+from shared import mean_and_deviation, run, share
 from torch import nn
 from tqdm import tqdm
 from transformers.utils import logging
@@ -363,9 +363,9 @@ def check_tasks(parser: argparse.ArgumentParser, tasks: Sequence[Sequence[str]])
         parser.error(f"the head {min(single)} has no encoder, and so no output: choose bilstm-crf, bcn or esim")
 
 
-def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
-    """Return the mean of what the seeds reached, and its standard deviation, which is 0 of one seed."""
-    return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0
+def read_tasks(tasks: Sequence[Sequence[str]]) -> dict[str, tuple[str, dict[str, list[Example]]]]:
+    """Read the files of all tasks; return the head and the data of each by its name."""
+    return {name: (head, read_sets(files, head)) for name, head, *files in tasks}
 
 
 def kinds_of(options: argparse.Namespace) -> list[argparse.Namespace]:

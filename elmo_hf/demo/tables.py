@@ -20,6 +20,7 @@ from elmo_hf.training.perplexity import CorpusScore, SentenceScore, WordScore
 BLUE, ORANGE = (0, 84, 147), (200, 82, 0)
 # a perplexity that has the full colour: about that of words drawn evenly from a small vocabulary
 HIGHEST_PERPLEXITY = 10_000
+NO_OTHERS = "There are no other sentences, or all are the same as this one: add some."
 
 
 def neighbours_table(place: Occurrence, neighbours: Sequence[Neighbour]) -> str:
@@ -30,7 +31,7 @@ def neighbours_table(place: Occurrence, neighbours: Sequence[Neighbour]) -> str:
         neighbours: Its neighbours, nearest first.
     """
     if not neighbours:
-        return _note("There are no other sentences, or all are the same as this one: add some.")
+        return _note(NO_OTHERS)
     rows = (
         f'<tr><th scope="row">{_marked(neighbour.occurrence)}</th><td>{neighbour.line}</td>'
         f"<td>{neighbour.cosine:z.2f}{_bar(neighbour.cosine)}</td></tr>"
@@ -108,7 +109,7 @@ def layers_table(
         cosines: The cosines `[rows]` of each layer, by its name.
     """
     if not neighbours:
-        return _note("There are no other sentences, or all are the same as this one: add some.")
+        return _note(NO_OTHERS)
     columns = np.stack(list(cosines.values()), axis=1)
     rows = (
         f'<tr><th scope="row">{_marked(neighbour.occurrence)}</th>'

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeAlias
 
-from elmo_hf.embedding.occurrences import Occurrence
+from elmo_hf.embedding.occurrences import Occurrence, check_position
 from elmo_hf.errors import ElmoError, one_line
 
 from .models import DemoModel, load_model
@@ -91,18 +91,6 @@ def sentence_of(sentences: Sentences, number: int) -> tuple[str, ...]:
     return sentences[number]
 
 
-def place_of(sentences: Sentences, number: int, position: int) -> Occurrence:
-    """Return a word of a sentence, both counted from 0.
-
-    Raises:
-        ElmoError: If there is no such sentence or word.
-    """
-    words = sentence_of(sentences, number)
-    if not 0 <= position < len(words):
-        raise ElmoError(f"Sentence {number + 1} has no word {position + 1}: choose one of the list.")
-    return Occurrence(words, position)
-
-
 def answer(show: Callable[..., str]) -> Callable[..., str]:
     """Make a tab's content of what was read last and of what is picked; what cannot be shown is one line."""
 
@@ -112,7 +100,10 @@ def answer(show: Callable[..., str]) -> Callable[..., str]:
             return ""
         try:
             model, sentences = read(*applied)
-            return show(model, sentences, place_of(sentences, sentence, word), *choices)
+            words = sentence_of(sentences, sentence)
+            # not every tab looks at the word
+            check_position(words, word)
+            return show(model, sentences, Occurrence(words, word), *choices)
         except REFUSALS as error:
             return error_line(one_line(error))
 

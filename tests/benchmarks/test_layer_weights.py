@@ -37,24 +37,12 @@ def test_a_task_is_trained_with_elmo_at_both_places_and_drawn(
     assert "<svg" in picture.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
-        (["--task", "tags", "bilstm-crf"], "a --task is a name, a head, and one or three files"),
-        (["--task", "a", "bcn", "x", "--task", "a", "bcn", "y"], "each --task needs a name of its own"),
-        (["--task", "tags", "linear", "x"], "the head linear has no encoder, and so no output: choose bilstm-crf, "),
-    ],
-)
-def test_tasks_that_cannot_be_trained_are_refused_before_anything_is(
-    script: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tasks: list[str],
-    message: str,
+def test_a_task_without_files_is_refused(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["layer_weights.py", *tasks, "--output", "x.svg"])
+    monkeypatch.setattr(sys, "argv", ["layer_weights.py", "--task", "tags", "linear", "--output", "x.svg"])
 
     with pytest.raises(SystemExit):
         script.main()
 
-    assert message in capsys.readouterr().err
+    assert "a --task is a name, a head, and one or three files" in capsys.readouterr().err

@@ -21,7 +21,7 @@ def test_what_an_earlier_run_kept_is_not_trained_again(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     trained = []
-    monkeypatch.setattr(script, "read_sets", lambda *_: {"train": list("abcd"), "dev": [], "test": []})
+    sets = {"train": list("abcd"), "dev": [], "test": []}
     monkeypatch.setattr(script, "Task", lambda sets, *_, **__: argparse.Namespace(sets=sets))
 
     def train(task: argparse.Namespace, _: argparse.Namespace, seed: int) -> tuple[float, float, None]:
@@ -32,7 +32,8 @@ def test_what_an_earlier_run_kept_is_not_trained_again(
 
     def measure(parts: list[float], seeds: int) -> list[object]:
         options = argparse.Namespace(parts=parts, seeds=seeds, epochs=1, patience=1, files=[], head="linear", model="")
-        return script.measure_parts(options, script.KeptScores(tmp_path / "work.jsonl"), with_elmo=True)
+        kept = script.KeptScores(tmp_path / "work.jsonl")
+        return script.measure_parts(options, kept, sets, "settings", with_elmo=True)
 
     assert measure([0.5], 1) == [(0.5, 2, 62, 0)]
     points = measure([1.0, 0.5], 2)

@@ -24,6 +24,20 @@ def test_scores_are_found_by_settings_row_and_seed(script: ModuleType, tmp_path:
     assert again.find("b", "top", 3) == {}
 
 
+def test_only_seeds_without_a_score_are_trained(script: ModuleType, tmp_path: Path) -> None:
+    kept = script.KeptScores(tmp_path / "scores.jsonl")
+    kept.add("a", "mix", 1, 50.0)
+    trained = []
+
+    def train(seed: int) -> float:
+        trained.append(seed)
+        return float(seed)
+
+    for _ in range(2):
+        assert kept.complete("a", "mix", 3, train) == [0.0, 50.0, 2.0]
+    assert trained == [0, 2]
+
+
 @pytest.mark.parametrize("whole", [0, 1])
 def test_a_line_that_was_cut_off_is_dropped_and_written_over(script: ModuleType, tmp_path: Path, whole: int) -> None:
     path = tmp_path / "scores.jsonl"

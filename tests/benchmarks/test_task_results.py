@@ -1,5 +1,6 @@
 """`benchmarks/task_results.py` trains with ELMo, with words and characters of the task, and with both."""
 
+import argparse
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -146,3 +147,23 @@ def test_the_dropout_of_the_head_is_set(
     run(*given)
 
     assert [model.config.classifier_dropout for model, _ in loaded] == [dropout]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([["tags", "bilstm-crf"]], "a --task is a name, a head, and one or three files"),
+        ([["a", "bcn", "x"], ["a", "bcn", "y"]], "each --task needs a name of its own"),
+        (
+            [["tags", "linear", "x"]],
+            "the head linear has no encoder, and so no output: choose bilstm-crf, bcn or esim",
+        ),
+    ],
+)
+def test_tasks_that_cannot_be_trained_are_refused_before_anything_is(
+    script: ModuleType, capsys: pytest.CaptureFixture[str], tasks: list[list[str]], message: str
+) -> None:
+    with pytest.raises(SystemExit):
+        script.check_tasks(argparse.ArgumentParser(), tasks)
+
+    assert message in capsys.readouterr().err

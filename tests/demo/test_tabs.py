@@ -48,7 +48,7 @@ def test_a_mask_is_shown_as_it_was_written(show: object, choices: list[object], 
         (("absent", TEXT), 0, 0, "absent is not a model folder"),
         (("{folder}", ""), 0, 0, "The text has no words"),
         (("{folder}", TEXT), 9, 0, "There is no sentence 10: choose one of the list."),
-        (("{folder}", TEXT), 0, 99, "Sentence 1 has no word 100: choose one of the list."),
+        (("{folder}", TEXT), 0, 99, "The position 99 is none of a sentence of 5 words"),
         (("{folder}", "half \ud800 a character"), 0, 0, "surrogate"),
     ],
 )
@@ -62,6 +62,12 @@ def test_what_cannot_be_shown_is_one_line(
     assert content.startswith('<p class="elmo-error" role="alert">')
     assert message in content
     assert "\n" not in content
+
+
+def test_a_word_that_is_not_there_is_refused_by_the_tabs_that_show_the_whole_sentence(folder: Path) -> None:
+    content = answer(show_scores)((str(folder), TEXT), 0, 99)
+
+    assert "The position 99 is none of a sentence of 5 words" in content
 
 
 def test_there_is_nothing_to_show_before_something_is_read() -> None:
